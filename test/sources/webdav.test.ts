@@ -323,8 +323,8 @@ describe('a server that begins to misbehave', () => {
   })
 })
 
-/** A fake Nextcloud: the ETag of a folder changes with everything below it. `locked` files answer 423; `asked` has each listed folder. */
-async function startCloud(files: Record<string, string>) {
+/** A fake Nextcloud: the ETag of a folder changes with everything below it. `locked` files answer 423, or `refusal`; `asked` has each listed folder. */
+async function startCloud(files: Record<string, string>, refusal = 423) {
   const [tags, asked, locked] = [{} as Record<string, number>, [] as string[], new Set<string>()]
   const put = (path: string, text: string) => {
     files[path] = text
@@ -343,7 +343,7 @@ async function startCloud(files: Record<string, string>) {
     entry(`/${path}`, `<d:resourcetype/><d:getetag>"of ${text}"</d:getetag><d:getcontentlength>${text.length}</d:getcontentlength>`)
   const server = createServer((request, response) => {
     const path = request.url ?? ''
-    if (request.method === 'GET') return response.writeHead(locked.has(path.slice(1)) ? 423 : 200).end(files[path.slice(1)])
+    if (request.method === 'GET') return response.writeHead(locked.has(path.slice(1)) ? refusal : 200).end(files[path.slice(1)])
     asked.push(path)
     const within = Object.keys(tags).filter((each) => each !== path && each.replace(/[^/]+\/$/, '') === path)
     const own = Object.entries(files).filter(([each]) => `/${each}`.replace(/[^/]+$/, '') === path)
@@ -389,4 +389,13 @@ test('locked files fail alone, however many they are, and are downloaded by the 
   expect(status.errors[0]).toMatchObject({ code: 'SOURCE_BUSY', message: 'The source has locked it.' })
   locked.clear()
   expect(await sync()).toMatchObject({ state: 'completed', created: 8, unchanged: 1, failed: 0 })
+})
+
+test('files that answer 401 fail alone, however many they are, while the source can be listed', async () => {
+  const names = Array.from({ length: 6 }, (_, index) => `${index}.txt`)
+  const { locked, sync } = await startCloud(Object.fromEntries([...names, 'z.txt'].map((name) => [name, `of ${name}`])), 401)
+  for (const name of names) locked.add(name)
+  expect(await sync()).toMatchObject({ state: 'completed', created: 1, failed: 6, error: null })
+  locked.clear()
+  expect(await sync()).toMatchObject({ state: 'completed', created: 6, unchanged: 1, failed: 0 })
 })

@@ -24,7 +24,7 @@ const maxWaiting = 5000
 const batchSize = 100
 /** Results that wait for ingestion. */
 const maxFetched = 200
-/** Consecutive source-wide failures that end the sync. */
+/** Consecutive source-wide failures that end the sync, unless the source can be listed: then they concern their files only. */
 const maxSourceFailures = 5
 
 /** Files between two heap collections: V8 alone accumulates 100 MB of finished downloads. */
@@ -40,6 +40,20 @@ interface QueueOptions {
   read?: ReadFile
   /** default: ingest() */
   onBatch?(batch: readonly FetchResult[]): Promise<void>
+}
+
+/** Returns whether the address of the source can be listed now. */
+async function canBeListed({ connection, signal }: SyncContext): Promise<boolean> {
+  const entries = connection.walk({ loadTag: async () => null, signal })[Symbol.asyncIterator]()
+  try {
+    await entries.next()
+    return true
+  } catch {
+    signal.throwIfAborted()
+    return false
+  } finally {
+    await entries.return?.()
+  }
 }
 
 /** Opens a queue. */
@@ -76,8 +90,12 @@ export function openFetchQueue(
     const file = await fetchFile(context, request, read)
     if (file.outcome === 'failed' && file.isSourceWide) {
       sourceFailures.push(file)
-      if (sourceFailures.length >= maxSourceFailures)
+      if (sourceFailures.length < maxSourceFailures) return
+      const failures = sourceFailures
+      sourceFailures = []
+      if (file.hasRetryAfter || file.code === 'SOURCE_TOO_SLOW' || !(await canBeListed(context)))
         throw new SourceFailure(file.code as SourceFailureCode, file.message, { isRetryable: !finalCodes.includes(file.code) })
+      fetched.push(...failures)
       return
     }
     fetched.push(...sourceFailures, file)

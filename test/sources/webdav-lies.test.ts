@@ -294,9 +294,9 @@ describe('lists', () => {
     ])
   })
 
-  test('folders that fail one by one are problems, however many they are', async () => {
+  test.each([500, 502])('folders that answer %i are problems, however many they are, while the root can be listed', async (status) => {
     const server = await serve((request, response) => {
-      if (/\/[0-9]\/$/.test(request.url ?? '')) return response.writeHead(500).end()
+      if (/\/[0-9]\/$/.test(request.url ?? '')) return response.writeHead(status).end()
       const here = request.url ?? ''
       const inside = Array.from({ length: 10 }, (_, index) => folderAt(`/dav/${index}/`))
       response

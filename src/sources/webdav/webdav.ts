@@ -11,13 +11,13 @@ import {
 import { openHttpClient } from '../http/http-client.ts'
 import { passwordAuth } from '../http/password-auth.ts'
 import { readBody } from '../http/read-body.ts'
-import { toSourceFailure } from '../http/responses.ts'
+import { ResponseFailure, toSourceFailure } from '../http/responses.ts'
 import { assertHostAllowed, type Guard } from '../http/ssrf-guard.ts'
 import { testServer } from '../http/test-server.ts'
 import { folderUrl, urlBelow } from '../http/urls.ts'
 import { type Listing, listFolder } from './listing.ts'
 
-/** Consecutive source-wide failures after which the walk is aborted. */
+/** Consecutive source-wide failures after which the walk is aborted, unless the root can be listed: then they concern their folders only. */
 const maxConsecutiveFailures = 3
 /** Default maximum number of entries of a folder, and of folders that wait to be listed. */
 const defaultMaxEntries = 500_000
@@ -79,7 +79,11 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
           yield* emitListing(path, listing)
         } else {
           failures = failure.isSourceWide ? failures + 1 : 0
-          if (failures === maxConsecutiveFailures) throw failure
+          if (failures === maxConsecutiveFailures) {
+            const isLimit = failure.code === 'SOURCE_TOO_SLOW' || (failure instanceof ResponseFailure && failure.retryAfterMs !== null)
+            if (isLimit || !(await listOrFail('', list(''))).listing) throw failure
+            failures = 0
+          }
           yield { kind: 'problem', path, code: failure.code, message: failure.message }
         }
       }

@@ -6,32 +6,33 @@ import { flushFolder } from '../../flush-folder.ts'
 import { removeStaleParts, renameWithoutOverwrite, temporaryPath } from '../remote/save-file.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import type { FoundFile } from './find-files.ts'
+import { hashFoundFile } from './upload-cache.ts'
 
 export interface AfterUpload {
   /** files stay; otherwise the server must have their content */
   readonly isKept: boolean
-  /** Deletes or moves the file. Throws Failure CONFLICT if the file has changed since it was sent. */
-  apply(file: FoundFile): Promise<void>
+  /** Deletes or moves the file, which was sent with this checksum. Throws Failure CONFLICT if it has changed since. */
+  apply(file: FoundFile, sha256: string): Promise<void>
 }
 
 /** Parses keep, delete, or move:DIR. Throws Failure USAGE. */
 export function parseAfterUpload(action: string): AfterUpload {
   if (action === 'keep') return { isKept: true, apply: async () => {} }
-  if (action === 'delete') return { isKept: false, apply: (file) => remove(file).catch(ignoreMissing) }
+  if (action === 'delete') return { isKept: false, apply: (file, sha256) => remove(file, sha256).catch(ignoreMissing) }
   const folder = /^move:(.+)$/s.exec(action)?.[1]
   if (folder === undefined) throw usage(`--after-upload ${action}: not keep, delete or move:DIR`)
   const copyFolders = new Set<string>()
   return {
     isKept: false,
-    async apply(file) {
-      await rejectReplaced(file)
+    async apply(file, sha256) {
+      await rejectReplaced(file, sha256)
       await move(file, join(folder, file.relativePath), copyFolders)
     },
   }
 }
 
-async function remove(file: FoundFile): Promise<void> {
-  await rejectReplaced(file)
+async function remove(file: FoundFile, sha256: string): Promise<void> {
+  await rejectReplaced(file, sha256)
   await unlink(file.path)
 }
 
@@ -70,9 +71,14 @@ async function realPathOf(path: string): Promise<string> {
 const changed = (): Failure =>
   new Failure('CONFLICT', 'the file changed during its upload; the earlier content was uploaded, and the file stays')
 
-/** Throws Failure CONFLICT if the file has changed, or another one has replaced it. Call it before linking the file, which changes its status change time. */
-async function rejectReplaced(file: FoundFile): Promise<void> {
-  if ((await rejectChanged(file)) !== file.ctimeNs) throw changed()
+/**
+ * Throws Failure CONFLICT if the file has changed, or another one has replaced it. Call it before linking the file, which changes its status change time.
+ * So do `chmod` and the removal of another hard link: then the bytes decide.
+ */
+async function rejectReplaced(file: FoundFile, sha256: string): Promise<void> {
+  const ctimeNs = await rejectChanged(file)
+  if (ctimeNs === file.ctimeNs) return
+  if ((await hashFoundFile(file, undefined)) !== sha256 || (await rejectChanged(file)) !== ctimeNs) throw changed()
 }
 
 /** Throws Failure CONFLICT if the file has changed: a scanner may still have been writing. Returns its status change time. */

@@ -168,7 +168,7 @@ async function sendTogether(
 async function toItem(run: RunContext, file: FoundFile, { id, created, sha256, bytes }: SentFile): Promise<BatchItem | null> {
   if (file.path !== '-') {
     await run.cache?.add(file, sha256, id)
-    await run.afterUpload.apply(file).catch((error) => Promise.reject(describeKept(error, id)))
+    await run.afterUpload.apply(file, sha256).catch((error) => Promise.reject(describeKept(error, id)))
   }
   if (!created) run.unchanged.count++
   const item: BatchItem = { action: created ? 'created' : 'unchanged', key: file.path, id, bytes }

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import {
   appendFile,
   chmod,
+  link,
   lstat,
   mkdir,
   mkdtemp,
@@ -119,16 +120,16 @@ test('--after-upload move keeps subfolders, never overwrites, and leaves a chang
   await writeFile(join(folder, 'in/sub/a.txt'), 'first')
   const [first] = (await findFiles([join(folder, 'in')], all)) as [FoundFile]
   const moving = parseAfterUpload(`move:${join(folder, 'done')}`)
-  await moving.apply(first)
+  await moving.apply(first, '')
   await writeFile(first.path, 'second')
   const [second] = (await findFiles([join(folder, 'in')], all)) as [FoundFile]
-  await moving.apply(second)
+  await moving.apply(second, '')
   expect((await readdir(join(folder, 'done/sub'))).sort()).toEqual(['a (2).txt', 'a.txt'])
   expect(await readFile(join(folder, 'done/sub/a (2).txt'), 'utf8')).toBe('second')
   await writeFile(first.path, 'third')
   const [third] = (await findFiles([join(folder, 'in')], all)) as [FoundFile]
   await appendFile(third.path, ' and more')
-  await expect(parseAfterUpload('delete').apply(third)).rejects.toMatchObject({ exit: 'CONFLICT' })
+  await expect(parseAfterUpload('delete').apply(third, '')).rejects.toMatchObject({ exit: 'CONFLICT' })
   expect(await readFile(third.path, 'utf8')).toBe('third and more')
   // As `cp -p` and `mv` replace it: with the size and modification time of the file before.
   const [fourth] = (await findFiles([third.path], all)) as [FoundFile]
@@ -139,7 +140,7 @@ test('--after-upload move keeps subfolders, never overwrites, and leaves a chang
   const [known] = (await findFiles([fourth.path], all)) as [FoundFile]
   await rename(join(folder, 'other'), fourth.path)
   for (const action of ['delete', `move:${join(folder, 'done')}`])
-    await expect(parseAfterUpload(action).apply(known)).rejects.toMatchObject({ exit: 'CONFLICT' })
+    await expect(parseAfterUpload(action).apply(known, '')).rejects.toMatchObject({ exit: 'CONFLICT' })
   expect(await readFile(fourth.path, 'utf8')).toBe('other and more')
   expect(() => parseAfterUpload('burn')).toThrow('not keep, delete or move:DIR')
 })
@@ -152,7 +153,7 @@ test.skipIf(process.getuid?.() === 0)(
     await writeFile(join(folder, 'in/a.txt'), 'first')
     const [file] = (await findFiles([join(folder, 'in')], all)) as [FoundFile]
     await chmod(join(folder, 'in'), 0o500)
-    await expect(parseAfterUpload(`move:${join(folder, 'done')}`).apply(file)).rejects.toMatchObject({ code: 'EACCES' })
+    await expect(parseAfterUpload(`move:${join(folder, 'done')}`).apply(file, '')).rejects.toMatchObject({ code: 'EACCES' })
     expect([await readdir(join(folder, 'done')), await readFile(file.path, 'utf8')]).toEqual([[], 'first'])
     await chmod(join(folder, 'in'), 0o700)
     const { dms } = await startCli('HTTP')
@@ -183,7 +184,7 @@ test.skipIf(otherFileSystem === undefined)(
     for (const content of ['first', 'second']) {
       await writeFile(join(folder, 'a.txt'), content)
       const [found] = (await findFiles([folder], all)) as [FoundFile]
-      await moving.apply(found)
+      await moving.apply(found, '')
     }
     expect([await readdir(folder), (await readdir(target)).sort()]).toEqual([[], ['a (2).txt', 'a.txt']])
     expect(await readFile(join(target, 'a (2).txt'), 'utf8')).toBe('second')
@@ -201,7 +202,7 @@ test.skipIf(otherFileSystem === undefined)(
     for (const name of [old, recent]) await writeFile(join(target, 'sub', name), '')
     await utimes(join(target, 'sub', old), 1, 1)
     const [found] = (await findFiles([folder], all)) as [FoundFile]
-    await parseAfterUpload(`move:${target}`).apply(found)
+    await parseAfterUpload(`move:${target}`).apply(found, '')
     expect((await readdir(join(target, 'sub'))).sort()).toEqual([recent, 'a.txt'])
   },
 )
@@ -213,7 +214,7 @@ test('--after-upload: of a symbolic link, move leaves a copy of its file and del
   const apply = async (action: string) => {
     await symlink('../report.txt', join(folder, 'in/link.txt'))
     const [found] = (await findFiles([join(folder, 'in')], { ...all, shouldFollowLinks: true })) as [FoundFile]
-    await parseAfterUpload(action).apply(found)
+    await parseAfterUpload(action).apply(found, '')
     expect([await readdir(join(folder, 'in')), await readFile(join(folder, 'report.txt'), 'utf8')]).toEqual([[], 'report'])
   }
   await apply(`move:${join(folder, 'done/here')}`)
@@ -223,6 +224,20 @@ test('--after-upload: of a symbolic link, move leaves a copy of its file and del
   await writeFile(join(folder, 'report.txt'), 'edited')
   expect(await readFile(moved, 'utf8')).toBe('report')
 })
+
+test.each(['delete', 'move'])(
+  '--after-upload %s: both hard links of a file are uploaded and go; a new status change time is no change',
+  async (action) => {
+    const { dms, folder, asAda } = await startCli('HTTP')
+    const path = join(folder, 'in')
+    await mkdir(path)
+    await writeFile(join(path, 'a.txt'), 'one file')
+    await link(join(path, 'a.txt'), join(path, 'b.txt'))
+    const option = action === 'move' ? `move:${join(folder, 'done')}` : action
+    expect(await dms(['documents', 'upload', '-r', path, '--after-upload', option])).toMatchObject({ code: 0 })
+    expect([await readdir(path), (await Array.fromAsync(asAda.documents.list())).length]).toEqual([[], 1])
+  },
+)
 
 test.skipIf(otherFileSystem === undefined)(
   '--after-upload move: a file that changes while it is copied stays, without a copy',
@@ -234,7 +249,7 @@ test.skipIf(otherFileSystem === undefined)(
     await truncate(path, size)
     const [found] = (await findFiles([folder], all)) as [FoundFile]
     const moved = parseAfterUpload(`move:${target}`)
-      .apply(found)
+      .apply(found, '')
       .then(
         () => 'moved',
         ({ exit }: { exit: string }) => exit,

@@ -176,12 +176,12 @@ test('404 with the navigation of the user for an unknown path; with a link to pa
 
 test('control characters of a text have pictures, its direction is that of its letters, and a ready document has no empty line', async () => {
   const { get, signIn, asAda, runJobs } = await start()
-  const { id } = await upload(asAda, 'escape.txt', `${'The harbour master called. '.repeat(20)}harbour \x1b[31m fees`)
+  const { id } = await upload(asAda, 'escape.txt', `${'The harbour master called. '.repeat(20)}harbour \x07 fees`)
   await upload(asAda, 'hebrew.txt', 'שלום harbour')
   await runJobs()
   const { cookie } = await signIn()
   const document = await (await get(`/documents/${id}`, { cookie })).text()
-  expect(document).toContain('harbour \u241b[31m fees')
+  expect(document).toContain('harbour \u2407 fees')
   expect(document).toContain('<pre dir="auto">')
   expect(document).not.toContain('<p class="facts"></p>')
   const results = await (await get('/?q=harbour', { cookie })).text()

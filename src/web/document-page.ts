@@ -5,7 +5,7 @@ import { languageName } from '../ocr/languages.ts'
 import { redirect } from './answers.ts'
 import { documentText } from './document-text.ts'
 import { documentState, layout, notice, pager, withParameters } from './layout.ts'
-import { bestPage, findMatches, foundOn, mostTerms, readSearch } from './page-section.ts'
+import { bestPage, findMatches, foundOn, mostTerms, readSearch, type Search } from './page-section.ts'
 import { labelLink } from './search-page.ts'
 import { undeleteForm } from './trash-page.ts'
 import { versionList } from './version-list.ts'
@@ -26,14 +26,15 @@ export async function documentPage({ app, client, id, query, username }: Visit):
   const bestPages = mostTerms(matches.pages)
   const pathOf = (part: number): string => withParameters(path, { page: part, ...search })
   const pathAt = (page: number): string => `${withParameters(path, { page: partOf(page), at: page, ...search })}#page-${page}`
+  const pageCount = Math.max(1, document.page_count ?? 1)
+  if (!query.has('page') && query.has('at')) return redirect(pathAt(numberIn(query, 'at', 1, pageCount)))
   const best = bestPage(matches.pages)
   if (best > 1 && !query.has('page')) return redirect(pathAt(best))
-  const pageCount = Math.max(1, document.page_count ?? 1)
   const totalParts = partOf(pageCount)
-  const part = Math.min(Math.max(1, Math.floor(Number(query.get('page')) || 1)), totalParts)
+  const part = numberIn(query, 'page', 1, totalParts)
   const first = (part - 1) * pagesAtOnce + 1
   const last = part * pagesAtOnce
-  const at = Math.min(Math.max(first, Math.floor(Number(query.get('at')) || first)), Math.min(last, pageCount))
+  const at = numberIn(query, 'at', first, Math.min(last, pageCount))
   const isNumbered = pageCount > 1
   const content = html`<article class="document">
 <header>
@@ -53,6 +54,7 @@ ${isTrashed ? nothing : deleteForm(id, app.config.documents.trash_days > 0)}
 ${document.error ? notice('bad', `This document could not be read: ${document.error.message}`) : nothing}
 ${document.warnings.map(({ message }) => notice('quiet', message))}
 ${foundOn(bestPages, pathAt)}
+${totalParts > 1 ? pageForm(path, at, pageCount, search) : nothing}
 ${await documentText(client, document, { first, last: Math.min(last, Math.max(first, pageCount)), at, isNumbered, pathOf: pathAt, search, matches })}
 ${pager(part, totalParts, pathOf)}
 </section>
@@ -61,6 +63,17 @@ ${versionList(id, versions, !isTrashed)}
 </article>`
   return layout({ app, title: document.title, username, content, q: search.q })
 }
+
+/** Returns the integer of a parameter, moved into the range; `min` if it is missing or no number. */
+const numberIn = (query: URLSearchParams, name: string, min: number, max: number): number =>
+  Math.min(Math.max(min, Math.floor(Number(query.get(name)) || min)), max)
+
+/** Returns the form that opens a page by its number. */
+const pageForm = (path: string, at: number, pageCount: number, { q, fuzzy }: Search): Markup =>
+  html`<form class="page-number" action="${path}">
+<label>Page <input name="at" type="number" min="1" max="${pageCount}" value="${at}" required> of ${pageCount.toLocaleString('en')}</label>
+${Object.entries({ q, fuzzy }).map(([name, value]) => (value === '' ? nothing : html`<input type="hidden" name="${name}" value="${value}">`))}<button>Go to page</button>
+</form>`
 
 const trashNotice = ({ id, deleted_at, purge_at }: Document): Markup => html`<div class="notice bad trashed" role="status">
 <p>This document has been in the trash since ${formatDay(deleted_at ?? '')}${purge_at ? `, and is deleted for good after ${formatDay(purge_at)}` : ''}.</p>

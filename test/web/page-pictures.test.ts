@@ -58,6 +58,19 @@ describe.skipIf(!hasBrowser())('pictures of pages on the web page', () => {
     const [upper, lower] = await yellowShares(picture)
     expect(upper).toBeGreaterThan(0.01)
     expect(lower).toBe(0)
+    const number = page.getByRole('spinbutton', { name: 'Page' })
+    expect(await number.inputValue()).toBe('42')
+    await number.fill('7')
+    await number.press('Enter')
+    expect(page.url()).toMatch(/\?page=1&at=7&q=fee\+harbour#page-7$/)
+    for (const [at, shown] of [
+      ['99', 43],
+      ['0', 1],
+      ['x', 1],
+    ] as const) {
+      await page.goto(`/documents/${id}?at=${at}`)
+      expect(new URL(page.url()).hash).toBe(`#page-${shown}`)
+    }
     await page.goto(`/documents/${id}?page=3`)
     expect(await page.locator('.marks, mark').count()).toBe(0)
     expect(trouble).toEqual([])

@@ -40,11 +40,23 @@ export async function suggest(app: App, actor: Actor, text: string, limit: numbe
   if (completions.length === 0 && typos > 0)
     completions = await loadCompletions(app, { ...query, fuzzy: true }, term, (word) => editDistance(prefix.text, word, typos) <= typos)
   const before = text.slice(0, text.length - last.length)
+  const spelling = spellingOf(last)
+  // Someone who types accents means them. Without accents, all spellings are meant.
+  const isMeant = ({ text }: Suggestion): boolean => spelling !== prefix.text && text.startsWith(spelling)
   return completions
-    .sort((one, other) => other.documents - one.documents || (one.text < other.text ? -1 : 1))
+    .sort(
+      (one, other) => Number(isMeant(other)) - Number(isMeant(one)) || other.documents - one.documents || (one.text < other.text ? -1 : 1),
+    )
     .slice(0, limit)
     .map(({ text, documents }) => ({ text: `${before}${text}`, documents }))
 }
+
+/** Returns a word in lower case, without ligatures, soft hyphens and other invisible characters, except those that are part of a spelling in Persian. */
+const spellingOf = (word: string): string =>
+  word
+    .replace(/[\u00ad\u200b\u2060\ufeff]/g, '')
+    .normalize('NFKC')
+    .toLowerCase()
 
 /** Returns the words that `isCompletion` accepts in their most frequent spelling, with the number of documents. */
 async function loadCompletions(
@@ -72,7 +84,7 @@ async function loadCompletions(
       for (const token of tokenize(text)) {
         if (token.form !== 'word' || !isCompletion(token.text)) continue
         words.add(token.text)
-        const spelling = text.slice(token.start, token.end).toLowerCase()
+        const spelling = spellingOf(text.slice(token.start, token.end))
         const counts = spellings.get(token.text) ?? new Map<string, number>()
         spellings.set(token.text, counts.set(spelling, (counts.get(spelling) ?? 0) + 1))
       }

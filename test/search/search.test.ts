@@ -1014,6 +1014,18 @@ test('filters in the query: type, label, added, status, owner; an invalid one is
   await app.search.check()
 })
 
+test('suggestions have no ligatures and soft hyphens, and first the accents that are typed', async () => {
+  const { put, asAda } = await start()
+  await put({ content: 'oﬃziell Donau\u00addampf Mu\u0308ller multi' })
+  await put({ content: 'multi' })
+  const suggested = async (q: string) => (await asAda.search.suggest(q)).map(({ text }) => text)
+  expect(await suggested('offiz')).toEqual(['offiziell'])
+  expect(await suggested('don')).toEqual(['donaudampf'])
+  expect(await suggested('mul')).toEqual(['multi', 'müller'])
+  expect(await suggested('oﬃziell Mül')).toEqual(['oﬃziell müller', 'oﬃziell multi'])
+  expect(await suggested('mül')).toEqual(['müller', 'multi'])
+})
+
 test('suggestions complete the last word from documents of the user, correct its typos, and reveal nothing of others', async () => {
   const { put, asAda, asBob, asAdmin, app, bob } = await start()
   await put({ title: 'Rechnung März', content: 'Rechnungen und Rechner für die Telekom' })

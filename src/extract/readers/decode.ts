@@ -27,8 +27,8 @@ export function isUtf8(bytes: Uint8Array, { isHead = false } = {}): boolean {
 }
 
 /**
- * Detects UTF-16 and UTF-32 without a byte order mark by the positions of zero bytes: most high bytes are zero, hardly any low byte is.
- * Returns null for other encodings.
+ * Detects UTF-16 and UTF-32 without a byte order mark by the positions of zero bytes: most high bytes are zero, hardly any low byte is. In UTF-16 of
+ * other alphabets, most high bytes are equal. Returns null for other encodings.
  */
 export function wideEncoding(bytes: Uint8Array): string | null {
   const sample = bytes.subarray(0, 4096 & ~3)
@@ -41,7 +41,27 @@ export function wideEncoding(bytes: Uint8Array): string | null {
   if (a > 0.9 && b > 0.9 && d < 0.1) return 'utf-32be'
   if (Math.min(b, d) > 0.5 && Math.max(a, c) < 0.05) return 'utf-16le'
   if (Math.min(a, c) > 0.5 && Math.max(b, d) < 0.05) return 'utf-16be'
+  if (isAlphabet(sample, 1)) return 'utf-16le'
+  if (isAlphabet(sample, 0)) return 'utf-16be'
   return null
+}
+
+/** Returns whether UTF-16 has the letters of one alphabet, such as Cyrillic, and ASCII. `offset`: that of the high bytes, which would be control characters. */
+function isAlphabet(sample: Uint8Array, offset: 0 | 1): boolean {
+  const [high, low] = [new Uint32Array(256), new Uint32Array(256)]
+  for (let i = 0; i + 1 < sample.length; i += 2) {
+    high[sample[i + offset]!]!++
+    low[sample[i + 1 - offset]!]!++
+  }
+  const units = sample.length / 2
+  const alphabet = high.indexOf(Math.max(...high))
+  return (
+    alphabet > 0 &&
+    alphabet < 0x20 &&
+    high[alphabet]! > 0.5 * units &&
+    high[alphabet]! + high[0]! > 0.95 * units &&
+    Math.max(...low) < 0.5 * units
+  )
 }
 
 /** Decodes by the name of an encoding. Returns null for an unknown name. */

@@ -1,6 +1,6 @@
 /** Rules for settings beyond their type. */
-import { accessSync, constants } from 'node:fs'
-import { relative, sep } from 'node:path'
+import { accessSync, closeSync, constants, openSync } from 'node:fs'
+import { dirname, relative, sep } from 'node:path'
 import { readCertificates, readKeyPair } from '../certificates.ts'
 import { type ConfigError, formatFileError } from '../errors.ts'
 import type { Config } from './schema.ts'
@@ -11,7 +11,7 @@ const guessablePattern =
 
 /** Returns problems that prevent a start. `name` returns the name of a setting as the administrator wrote it. */
 export function findProblems(config: Config, name: (key: string) => string): string[] {
-  const { auth, oidc, server, storage, search, limits } = config
+  const { auth, oidc, server, storage, search, limits, data_dir, backup } = config
   const problems: string[] = []
   const require = (key: string, ...missing: string[]): void => {
     if (missing.length > 0) problems.push(`${name(key)} needs ${missing.join(' and ')}`)
@@ -41,24 +41,33 @@ export function findProblems(config: Config, name: (key: string) => string): str
   if (server.tls_key !== '' && server.tls_cert === '') require('server.tls_key', 'server.tls_cert')
   if (config.backup.key_file !== '' && isBelow(config.backup.path, config.backup.key_file))
     problems.push(`${name('backup.key_file')}: must not be in backup.path, where whoever changes a backup could sign it`)
+  // The recursive mkdir of Node never ends there.
+  const folders = { data_dir, 'storage.path': storage.path, 'storage.tmp_path': storage.tmp_path, 'backup.path': backup.path }
+  for (const [key, path] of Object.entries(folders))
+    if (isBelow('/proc', path)) problems.push(`${name(key)}: ${path} is in /proc, where no folder can be created`)
   if (limits.per_page_default > limits.per_page_max)
     problems.push(`${name('limits.per_page_default')}: ${limits.per_page_default} is more than limits.per_page_max`)
   return problems
 }
 
 /** Returns problems with the files that settings name. */
-export function findFileProblems({ server, database, storage, search, sources, backup }: Config, name: (key: string) => string): string[] {
+export function findFileProblems(
+  { server, database, storage, search, sources, backup, log }: Config,
+  name: (key: string) => string,
+): string[] {
   const paths = {
     'database.ssl_ca': database.ssl_ca,
     'storage.s3_ca_file': storage.s3_ca_file,
     'search.opensearch_ca_file': search.opensearch_ca_file,
     'sources.ca_file': sources.ca_file,
     'backup.key_file': backup.key_file,
+    'log.file': log.file,
   }
   const problems = Object.entries(paths).flatMap(([key, path]) => {
     try {
       if (path === '') return []
       if (/\.(ssl_ca|\w*ca_file)$/.test(key)) readCertificates(path)
+      else if (key === 'log.file') requireAppendable(path)
       else accessSync(path, constants.R_OK)
       return []
     } catch (error) {
@@ -66,6 +75,17 @@ export function findFileProblems({ server, database, storage, search, sources, b
     }
   })
   return [...(server.tls_cert && server.tls_key ? keyPairProblems(server, name) : []), ...problems]
+}
+
+/** Throws unless lines can be appended to the file, or it does not exist and its folder is writable. */
+function requireAppendable(path: string): void {
+  try {
+    // Without O_NONBLOCK, a named pipe waits for its reader.
+    closeSync(openSync(path, constants.O_WRONLY | constants.O_APPEND | constants.O_NONBLOCK))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    accessSync(dirname(path), constants.W_OK)
+  }
 }
 
 function keyPairProblems(server: Config['server'], name: (key: string) => string): readonly string[] {

@@ -1,4 +1,4 @@
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -69,6 +69,12 @@ test('config check: 78 for what this version or this machine cannot do', async (
   )
   const text = write('no-certificate.pem', 'not PEM')
   expect(await check({ DMS_TLS_CERT: text, DMS_TLS_KEY: text })).toEqual([expect.stringMatching(`^error\tDMS_TLS_CERT: ${text}: `)])
+  expect(await check({ DMS_LOG_FILE: folder })).toEqual([`error\tDMS_LOG_FILE: ${folder}: illegal operation on a directory`])
+  expect(await check({ DMS_LOG_FILE: join(missing, 'dms.log') })).toEqual([`error\tDMS_LOG_FILE: ${missing}: no such file or directory`])
+  expect(await check({ DMS_LOG_FILE: join(folder, 'dms.log') })).toEqual([''])
+  expect(readdirSync(folder)).not.toContain('dms.log')
+  for (const name of ['DMS_DATA_DIR', 'DMS_STORAGE_PATH', 'DMS_STORAGE_TMP_PATH', 'DMS_BACKUP_PATH'])
+    expect(await check({ [name]: '/proc/dms' })).toContain(`error\t${name}: /proc/dms is in /proc, where no folder can be created`)
   expect(await check({ DMS_S3_CA_FILE: text })).toEqual([`error\tDMS_S3_CA_FILE: ${text} has no certificate in PEM`])
   expect(await check({ DMS_OPENSEARCH_INDEX: 'dms-old' })).toEqual([
     expect.stringMatching(/^error\tDMS_OPENSEARCH_INDEX: .*does not end with -old/),

@@ -71,6 +71,13 @@ test('TRACE, CONNECT and other methods do nothing; a foreign URL is not requeste
   expect([...two.matchAll(/^HTTP\/1\.1 (\d+)/gm)].map(([, status]) => status)).toEqual(['200', '404'])
 })
 
+test('405 METHOD_NOT_ALLOWED for CONNECT after the answers to earlier requests on the connection', async () => {
+  const { say, token } = await startServer()
+  const get = (path: string) => `GET ${path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${token}\r\n\r\n`
+  const answers = await say(`${get('/api/auth/me')}${get('/api/documents')}CONNECT 127.0.0.1:22 HTTP/1.1\r\nhost: a\r\n\r\n`)
+  expect([...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)).toEqual(['200', '200', '405'])
+})
+
 test('413 for 501 MB before the body is read; 415 for compressed bodies', async () => {
   const { dial, say, token } = await startServer()
   const head = (path: string, more: string) => `POST ${path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${token}\r\n${more}\r\n\r\n`

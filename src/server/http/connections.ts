@@ -1,7 +1,6 @@
 /** Connection handling beyond node:http: clients that still send after a refusal (F27), `Expect: 100-continue`, malformed requests, timeouts (F28). */
 import { randomUUID } from 'node:crypto'
 import { type IncomingMessage, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
-import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Code, codes } from '../../errors.ts'
 
@@ -18,7 +17,8 @@ export function tuneConnections(server: Server, handler: RequestListener, idleTi
   server.requestTimeout = 0
   server.headersTimeout = 20_000
   server.keepAliveTimeout = 65_000
-  closeIdleSockets(server, idleTimeoutMs)
+  const unanswered = trackAnswers(server)
+  closeIdleSockets(server, idleTimeoutMs, unanswered)
   server.prependListener('request', drainAfterAnswer)
   server.on('checkContinue', (request, response) => {
     drainAfterAnswer(request, response)
@@ -29,8 +29,10 @@ export function tuneConnections(server: Server, handler: RequestListener, idleTi
   server.on('checkExpectation', (request, response) => server.emit('request', request, response))
   server.on('clientError', answerMalformed)
   // Without a listener, node:http closes the connection.
-  server.on('connect', (_request, socket) => {
+  server.on('connect', async (_request, socket) => {
     socket.on('error', () => socket.destroy())
+    // Earlier requests on the connection are answered first.
+    await Promise.all([...(unanswered.get(socket) ?? [])].map((response) => new Promise((resolve) => response.once('close', resolve))))
     answerAndClose(socket, 'METHOD_NOT_ALLOWED', { allow: '' }, 405, 'allow: \r\n')
   })
   // node:http would refuse a request without Host with an empty body. findAmbiguity() refuses it.
@@ -53,18 +55,25 @@ function openDrain(server: Server): () => void {
   }
 }
 
-/** Closes connections without traffic, except those whose client waits for a handler: an import of thousands of users hashes for minutes. */
-function closeIdleSockets(server: Server, idleTimeoutMs: number): void {
-  const inFlight = new WeakMap<Socket, Set<ServerResponse>>()
-  const track = (request: IncomingMessage, response: ServerResponse): void => {
-    const responses = inFlight.get(request.socket) ?? new Set()
-    inFlight.set(request.socket, responses.add(response))
+/** Requests of a connection whose answers are not complete. */
+type Unanswered = WeakMap<Duplex, Set<ServerResponse>>
+
+function trackAnswers(server: Server): Unanswered {
+  const unanswered: Unanswered = new WeakMap()
+  const track = ({ socket }: IncomingMessage, response: ServerResponse): void => {
+    const responses = unanswered.get(socket) ?? new Set()
+    unanswered.set(socket, responses.add(response))
     response.once('close', () => responses.delete(response))
   }
   server.prependListener('request', track).prependListener('checkContinue', track)
+  return unanswered
+}
+
+/** Closes connections without traffic, except those whose client waits for a handler: an import of thousands of users hashes for minutes. */
+function closeIdleSockets(server: Server, idleTimeoutMs: number, unanswered: Unanswered): void {
   server.setTimeout(idleTimeoutMs, (socket) => {
     const isWaiting = ({ req, writableLength }: ServerResponse) => req.complete && writableLength === 0
-    const isHandled = [...(inFlight.get(socket) ?? [])].some(isWaiting) && socket.writableLength === 0
+    const isHandled = [...(unanswered.get(socket) ?? [])].some(isWaiting) && socket.writableLength === 0
     // The timer of a socket runs once.
     if (isHandled) socket.setTimeout(idleTimeoutMs)
     else socket.destroy()

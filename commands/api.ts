@@ -3,6 +3,7 @@ import { collectValues } from '../src/cli/arguments/flag-values.ts'
 import { startJsonArray } from '../src/cli/output/json-array.ts'
 import { waitForReader } from '../src/cli/output/listing.ts'
 import { manual } from '../src/cli/output/manual.ts'
+import { rejectOutputFlags } from '../src/cli/output/output.ts'
 import { type ApiFlags, parseApiCall } from '../src/cli/remote/api-call.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
@@ -30,7 +31,7 @@ export const api = (cli: Cli) =>
     .addOption(new Option('--paginate', 'fetch all pages of a list and print one array').conflicts('include'))
     .option('-i, --include', 'print status and headers before the body')
     .action(async (method: string, path: string, { paginate, include, ...flags }: ApiFlags & { paginate?: boolean; include?: boolean }) => {
-      if (cli.options.fields) throw usage('--fields: dms api prints the answer as it is', 'select fields with jq')
+      rejectOutputFlags(cli.options, 'the answer is printed as it is', ['json'])
       const call = await parseApiCall(method, path, flags)
       if (paginate && call.method !== 'GET') throw usage(`--paginate needs GET, not ${call.method}`)
       const client = await cli.client()

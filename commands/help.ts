@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { manual } from '../src/cli/output/manual.ts'
+import { rejectOutputFlags } from '../src/cli/output/output.ts'
 import { wrapPage } from '../src/cli/output/pager.ts'
 import { topics } from '../src/cli/output/topics.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
@@ -17,6 +18,7 @@ export const help = (cli: Cli, loadAll: () => Promise<Command>) =>
     notes: [`Topics: ${Object.keys(topics).join(', ')}.`],
     exits: '0 shown · 2 no such command or topic',
   }).action(async (words: string[]) => {
+    rejectOutputFlags(cli.options, 'help is text')
     const topic = words.length === 1 ? topics[words[0] ?? ''] : undefined
     const text = topic ? wrapPage(await topic(), cli.options.width) : renderHelp(findCommand(await loadAll(), words))
     if (cli.options.isJson) cli.print({ about: words.join(' '), text }, { columns: [] })

@@ -3,7 +3,7 @@ import { type PasswordSource, readPassword } from '../src/cli/arguments/password
 import { promptLine } from '../src/cli/arguments/prompt.ts'
 import { readSecret } from '../src/cli/arguments/secret.ts'
 import { manual } from '../src/cli/output/manual.ts'
-import { columnsOf } from '../src/cli/output/output.ts'
+import { columnsOf, rejectOutputFlags } from '../src/cli/output/output.ts'
 import { type Context, type Contexts, parseContextName, parseServerUrl } from '../src/cli/remote/contexts.ts'
 import { loadContexts, updateContexts } from '../src/cli/remote/contexts-file.ts'
 import { type Credential, saveCredential, withCredentialsLock } from '../src/cli/remote/credentials.ts'
@@ -57,6 +57,7 @@ export const login = (cli: Cli) =>
     .option('--no-store', 'print the token and save nothing')
     .option('--no-use', 'keep the current context')
     .action(async (serverUrl: string | undefined, flags: Flags) => {
+      if (!flags.store) rejectOutputFlags(cli.options, 'the token is printed alone')
       const contexts = await loadContexts(cli.env)
       const server = resolveServer(cli, serverUrl)
       rejectLocalFlags(cli.options, server.url)

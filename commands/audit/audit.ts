@@ -1,7 +1,8 @@
 import { type AuditFlags, addAuditFlags, auditColumns, listAuditEntries } from '../../src/cli/output/audit-entries.ts'
+import { startJsonArray } from '../../src/cli/output/json-array.ts'
 import { addLimitFlags, type ListFlags, parseLimit, printList, waitForReader } from '../../src/cli/output/listing.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
-import type { Column } from '../../src/cli/output/output.ts'
+import { type Column, jsonRow, rejectOutputFlags } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import type { Client } from '../../src/client/client.ts'
@@ -35,13 +36,19 @@ const exportLog = (cli: Cli) =>
         ['audit export --since 1d | logger -t dms-audit', 'from cron, to syslog'],
       ],
       exits: '0 exported · 2 bad filter · 4 not signed in · 5 not an admin · 69 server unreachable',
-      notes: ['Ignores --output.'],
+      notes: ['With -o json prints an array. For CSV: dms audit list --all -o csv.'],
     }),
   ).action(async (flags: AuditFlags) => {
+    rejectOutputFlags({ ...cli.options, fields: null }, 'the export is JSON Lines')
+    const array = cli.options.format === 'json' ? startJsonArray(cli.write) : null
     for await (const entry of listAuditEntries(cli, flags, 'asc')) {
-      cli.write(`${JSON.stringify(entry)}\n`)
+      const row = jsonRow(entry, { columns: auditColumns }, cli.options)
+      if (array) array.add(row)
+      else cli.write(`${JSON.stringify(row)}\n`)
       await waitForReader()
     }
+    array?.end()
+    if (array) cli.write('\n')
   })
 
 type Verification = Awaited<ReturnType<Client['audit']['verify']>>

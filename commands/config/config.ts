@@ -5,7 +5,7 @@ import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { Option } from 'commander'
 import { group, manual } from '../../src/cli/output/manual.ts'
-import { columnsOf, pluralize } from '../../src/cli/output/output.ts'
+import { columnsOf, pluralize, rejectOutputFlags } from '../../src/cli/output/output.ts'
 import { addGeneratedSecrets, listSettings, maskSecret } from '../../src/cli/output/setting-rows.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, unusablePath, usage } from '../../src/cli/runtime/exit.ts'
@@ -173,6 +173,7 @@ const env = (cli: Cli) =>
     .addOption(new Option('--reveal', 'print secrets').conflicts('secretsFile'))
     .option('-y, --yes', 'print secrets even on a terminal')
     .action(async ({ secretsFile, reveal, yes }: { secretsFile?: string; reveal?: boolean; yes?: boolean }) => {
+      rejectOutputFlags(cli.options, 'the output is an environment file')
       refuseRevealOnTerminal(cli, { reveal, yes })
       const { settings } = await import('../../src/config/schema.ts')
       const loaded = await cli.config()

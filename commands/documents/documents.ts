@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
 import { parseId, readIds } from '../../src/cli/arguments/ids.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
+import { rejectOutputFlags } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure } from '../../src/cli/runtime/exit.ts'
 import { runIdBatch } from '../../src/cli/runtime/run-batch.ts'
@@ -43,6 +44,7 @@ const text = (cli: Cli) =>
     ],
     exits: '0 printed · 3 OCR failed; partial text was printed · 6 no such document · 8 OCR has not finished',
   }).action(async (documentId: string) => {
+    rejectOutputFlags(cli.options, 'the text is printed as it is')
     const client = await cli.client()
     const id = parseId(documentId, 'document')
     if (cli.options.printCurl) return void (await client.documents.text(id))

@@ -3,6 +3,7 @@ import { parseId } from '../../src/cli/arguments/ids.ts'
 import { findSourceId } from '../../src/cli/arguments/sources.ts'
 import { formatCell } from '../../src/cli/output/csv.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
+import { pickFields, rejectOutputFlags } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import { throwIfTimedOut } from '../../src/cli/runtime/wait.ts'
@@ -67,6 +68,7 @@ const tail = (cli: Cli) =>
       const unknown = names.filter((name) => !eventNames.includes(name) && name !== 'notification')
       if (unknown.length > 0) throw usage(`--event: unknown event ${unknown.join(', ')}; known events: ${eventNames.join(', ')}`)
       const isLast = parseEnd(flags, names)
+      rejectOutputFlags({ ...cli.options, fields: null }, 'events are JSON Lines')
       const subject = await resolveSubject(cli, flags)
       const signal = cli.serviceSignal
       if (cli.options.printCurl) throw usage('events tail cannot use --print-curl: curl has no WebSocket client')
@@ -129,8 +131,9 @@ const subscriptionOf = (type: string): string => (type === 'notification' ? 'not
 
 function printEvent(cli: Cli, event: EventMessage): void {
   const received_at = new Date().toISOString()
-  if (!cli.options.isHuman) {
-    cli.write(`${JSON.stringify({ ...event, received_at })}\n`)
+  const { isHuman, fields: names } = cli.options
+  if (!isHuman || names !== null) {
+    cli.write(`${JSON.stringify(pickFields({ ...event, received_at }, names))}\n`)
     return
   }
   const { document_id, source_id, id, ...rest } = event.data

@@ -1,5 +1,5 @@
 import { group, manual } from '../../src/cli/output/manual.ts'
-import { columnsOf } from '../../src/cli/output/output.ts'
+import { columnsOf, rejectOutputFlags } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
 export const metrics = (cli: Cli) => group('metrics', 'Show metrics of the server and of OCR', [system(cli), ocr(cli), prometheus(cli)])
@@ -43,8 +43,9 @@ const prometheus = (cli: Cli) =>
       ['metrics prometheus | grep ^dms_documents', ''],
     ],
     exits: '0 printed · 4 not signed in · 5 not an admin · 69 server unreachable',
-    notes: ['-o json and -o jsonl print an object with the field "text". Other formats print the text itself.'],
+    notes: ['-o json and -o jsonl print an object with the field "text".'],
   }).action(async () => {
+    rejectOutputFlags(cli.options, 'the format is that of Prometheus')
     const client = await cli.client()
     const text = await client.metrics.prometheus()
     if (cli.options.isJson) cli.print({ text }, { columns: [] })

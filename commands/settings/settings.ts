@@ -1,5 +1,5 @@
 import { group, manual } from '../../src/cli/output/manual.ts'
-import { columnsOf } from '../../src/cli/output/output.ts'
+import { columnsOf, rejectOutputFlags } from '../../src/cli/output/output.ts'
 import { requireUser } from '../../src/cli/remote/target.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
@@ -21,6 +21,7 @@ const get = (cli: Cli) =>
   }).action(async (name: string | undefined) => {
     const key = names.find((each) => each === name)
     if (name !== undefined && key === undefined) throw usage(`unknown setting "${name}"; settings: ${names.join(', ')}`)
+    if (key !== undefined) rejectOutputFlags(cli.options, 'a single value is printed as it is')
     requireUser(cli, 'settings')
     const client = await cli.client()
     const settings = await client.settings.get()

@@ -2,7 +2,7 @@ import { type Scope, scopes } from '../../src/actor.ts'
 import { readIds } from '../../src/cli/arguments/ids.ts'
 import { futureTimeFlag, parseFutureTime } from '../../src/cli/arguments/time-span.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
-import { columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
+import { columnsOf, type PlainColumn, rejectOutputFlags } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { usage } from '../../src/cli/runtime/exit.ts'
 import { runIdBatch } from '../../src/cli/runtime/run-batch.ts'
@@ -48,6 +48,7 @@ const create = (cli: Cli) =>
     .addOption(futureTimeFlag('--expires', 'time until expiry (90d), or a date (2026-12-31; default: until revoked)'))
     .option('--user <user>', 'owner: user name, e-mail address or id (for admins; default: you)')
     .action(async (name: string, { scope, expires, user }: { scope: string; expires?: string; user?: string }) => {
+      rejectOutputFlags(cli.options, 'the token is printed alone')
       const scopeList = parseScopes(scope)
       const client = await cli.client()
       const expires_at = expires === undefined ? undefined : await parseExpiry(cli, client, expires)

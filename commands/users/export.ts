@@ -3,6 +3,7 @@ import { userColumns } from '../../src/cli/arguments/user-file.ts'
 import { auditExport } from '../../src/cli/export/audit-export.ts'
 import { formatCsv } from '../../src/cli/output/csv.ts'
 import { manual } from '../../src/cli/output/manual.ts'
+import { rejectOutputFlags } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 
 type ExportRow = Readonly<Partial<Record<(typeof userColumns)[number], string | boolean | null>>>
@@ -20,6 +21,7 @@ export const exportUsers = (cli: Cli) =>
   })
     .option('--with-hashes', 'include password_hash, so that an import keeps passwords')
     .action(async ({ withHashes = false }: { withHashes?: boolean }) => {
+      rejectOutputFlags({ ...cli.options, header: null }, 'the export is CSV', ['csv', 'json', 'jsonl'])
       const app = withHashes ? await cli.app('users export --with-hashes') : null
       const rows = app ? await loadRowsWithHashes(app) : await loadRows(cli)
       await auditExport(cli, app ?? cli.localApp, 'dms users export', { users: rows.length, with_hashes: withHashes })

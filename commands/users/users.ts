@@ -3,6 +3,7 @@ import { addPasswordFlags, type PasswordFlags, printGeneratedPassword, readNewPa
 import { promptLine } from '../../src/cli/arguments/prompt.ts'
 import { findUser } from '../../src/cli/arguments/users.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
+import { rejectOutputFlags } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, usage } from '../../src/cli/runtime/exit.ts'
 import type { Client, ClientError } from '../../src/client/client.ts'
@@ -184,6 +185,7 @@ const token = (cli: Cli) =>
     notes: ['Runs on the server only and needs no password. The token expires like that of a sign-in (auth.session_lifetime_hours).'],
     exits: '0 printed · 6 no such user · 7 user is disabled · 78 the running servers have another JWT secret',
   }).action(async (identifier: string) => {
+    rejectOutputFlags(cli.options, 'the token is printed alone')
     const app = await cli.app('users token')
     const [{ findByIdentifier }, { issueToken }, { auditCommand }, { checkSecret }] = await Promise.all([
       import('../../src/users/users.ts'),

@@ -27,6 +27,12 @@ test('audit log has shell actions with the Unix user name; list, export, verify;
   ).toEqual([1, 2])
   expect((await dms('audit', 'list', '--limit', '1', '-o', 'tsv', '--fields', 'seq,outcome')).stdout).toBe('2\tok\n')
   expect((await dms('audit', 'list', '--since', '1h', '--from', '2026-01-01')).code).toBe(2)
+  const array = JSON.parse((await dms('audit', 'export', '-o', 'json')).stdout)
+  expect(array.map(({ seq }: { seq: number }) => seq)).toEqual([1, 2])
+  expect((await dms('audit', 'export', '--fields', 'seq,outcome', '--since', '1h')).stdout).toBe(
+    '{"seq":1,"outcome":"ok"}\n{"seq":2,"outcome":"ok"}\n',
+  )
+  expect((await dms('audit', 'list', '--limit', '1', '--all')).code).toBe(2)
   for (const flag of ['--actor', '--action', '--ip']) expect((await dms('audit', 'export', flag, '')).code).toBe(2)
 
   const head = /^head\t(\S+)$/m.exec((await dms('audit', 'verify')).stdout)?.[1] ?? ''

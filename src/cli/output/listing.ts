@@ -1,6 +1,6 @@
 /** Paged lists: prints rows as they arrive if the format allows it. */
 import { once } from 'node:events'
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import type { EntryStream } from '../../client/http/connection.ts'
 import { parseCount } from '../arguments/flag-values.ts'
 import type { Cli } from '../runtime/context.ts'
@@ -14,7 +14,7 @@ export interface ListFlags {
 
 /** Adds --limit and --all. */
 export const addLimitFlags = (command: Command): Command =>
-  command.option('--limit <n>', 'maximum number of rows', '50').option('--all', 'all rows')
+  command.option('--limit <n>', 'maximum number of rows', '50').addOption(new Option('--all', 'all rows').conflicts('limit'))
 
 /** Parses --limit; Infinity with --all. Throws Failure USAGE. */
 export const parseLimit = ({ limit, all }: ListFlags): number => (all ? Number.POSITIVE_INFINITY : parseCount('--limit', limit))

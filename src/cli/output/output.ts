@@ -51,6 +51,11 @@ export interface RenderOptions {
   readonly color: boolean
 }
 
+interface OutputFlags extends Pick<RenderOptions, 'fields' | 'header'> {
+  readonly formatFlag: Format | null
+  readonly isJson: boolean
+}
+
 type Row = Readonly<Record<string, unknown>>
 
 /** Renders rows or one object, with the last line break. Throws Failure USAGE for an unknown field. */
@@ -110,6 +115,29 @@ function selectColumns<T extends object>(
 export function rejectUnknownFields(fields: readonly string[] | null, names: ReadonlySet<string>): void {
   const unknown = fields?.filter((name) => !names.has(name)) ?? []
   if (unknown.length > 0) throw usage(`unknown field ${unknown.join(', ')}; known are ${[...names].join(', ')}`)
+}
+
+/** Throws Failure USAGE for an output flag without effect. `output` describes the output of the command, whose format only `formats` change. */
+export function rejectOutputFlags(
+  { formatFlag, fields, header, isJson }: OutputFlags,
+  output: string,
+  formats: readonly Format[] = ['json', 'jsonl'],
+): void {
+  const ignored =
+    formatFlag !== null && !formats.includes(formatFlag)
+      ? `-o ${formatFlag}`
+      : fields !== null && !(isJson && formats.includes('jsonl'))
+        ? '--fields'
+        : header !== null
+          ? header
+            ? '--header'
+            : '--no-header'
+          : null
+  if (ignored !== null)
+    throw usage(
+      `${ignored} has no effect: ${output}`,
+      formats.includes('jsonl') ? 'omit it, or pass -o json' : 'omit it; to select fields, use jq',
+    )
 }
 
 /** Adds null for missing fields of --fields: streamed objects may have different fields. */

@@ -12,6 +12,8 @@ import { formatFixFor } from './fix-flags.ts'
 export type ProgressMode = 'auto' | 'plain' | 'json' | 'none'
 
 export interface GlobalOptions extends RenderOptions {
+  /** format of -o or --json; null: none, auto, or that of DMS_OUTPUT */
+  readonly formatFlag: Format | null
   /** json or jsonl */
   readonly isJson: boolean
   /** settings given as flags, by dotted key */
@@ -95,9 +97,8 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
   const empty = program.options.find((option) => opts[option.attributeName()] === '')
   if (empty) throw usage(`${empty.long}: the value is empty`)
   const isTerminal = stdout.isTTY === true
-  const output = opts.json
-    ? 'json'
-    : ((readFlag('output') as Format | 'auto' | undefined) ?? oneOf(env, 'DMS_OUTPUT', ['auto', ...formats]) ?? 'auto')
+  const outputFlag = opts.json ? 'json' : (readFlag('output') as Format | 'auto' | undefined)
+  const output = outputFlag ?? oneOf(env, 'DMS_OUTPUT', ['auto', ...formats]) ?? 'auto'
   const timeout = readFlag('timeout') ?? (env.DMS_TIMEOUT || undefined)
   const isQuiet = opts.quiet === true || flag(env, 'DMS_QUIET')
   const format = output === 'auto' ? (isTerminal ? 'table' : 'tsv') : output
@@ -109,6 +110,7 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
     printCurl: opts.printCurl === true,
     as: readFlag('as') ?? (env.DMS_AS || null),
     format,
+    formatFlag: outputFlag === undefined || outputFlag === 'auto' ? null : outputFlag,
     isJson: format === 'json' || format === 'jsonl',
     isHuman: isTerminal && output === 'auto',
     fields:

@@ -7,6 +7,7 @@ import { type Column, pluralize, type RenderOptions, render, type Shape, wrapTex
 import { displayWidth } from '../../../src/cli/output/table.ts'
 import type { Cli } from '../../../src/cli/runtime/context.ts'
 import { hasProgram, run, runOnTerminal } from '../../support/processes/run.ts'
+import { runHere } from '../../support/processes/run-here.ts'
 
 interface Item {
   id: string
@@ -248,6 +249,28 @@ test('a wide table on a narrow terminal keeps all columns, shortened', () => {
     expect(lines.map((line) => line.split(/ {2,}/).length)).toEqual([9, 9])
     for (const line of lines) expect(displayWidth(line)).toBeLessThanOrEqual(width)
   }
+})
+
+test.each([
+  ['help exit-codes', ['-o csv', '-o table', '--fields text', '--header']],
+  ['config env', ['-o tsv', '-o id', '--fields name', '--no-header']],
+  ['api GET /api/settings', ['-o csv', '-o jsonl', '--fields theme', '--json --fields theme', '--header']],
+  ['documents text 01234567-89ab-7def-8123-456789abcdef', ['-o csv', '--fields content']],
+  ['metrics prometheus', ['-o csv', '--fields text']],
+  ['settings get theme', ['-o csv', '--fields theme']],
+  ['tokens create a --scope read', ['-o csv', '-o id', '--fields token']],
+  ['users token ana', ['-o csv', '-o id', '--fields token']],
+  ['users export', ['-o tsv', '-o id', '--fields email']],
+  ['audit export', ['-o csv', '-o table', '--header']],
+  ['events tail', ['-o csv', '--no-header']],
+  ['login https://dms.example.org --no-store', ['-o csv', '--fields token']],
+])('2 for output flags that %s would ignore, before it does anything', async (line, flags) => {
+  for (const flag of flags)
+    expect(await runHere([...line.split(' '), ...flag.split(' ')]), flag).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining(' has no effect: '),
+    })
 })
 
 const onTerminal = test.skipIf(!hasProgram('script'))

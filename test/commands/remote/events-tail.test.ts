@@ -99,6 +99,8 @@ test('exits 0 after --until and --count, 8 if --timeout comes first; --replay st
   expect([until.code, count(until.stdout)]).toEqual([0, 2])
   const one = await runHere(['events', 'tail', '--replay', '--count', '1', '--timeout', '20s'], { env })
   expect([one.code, count(one.stdout)]).toEqual([0, 1])
+  const selected = await runHere(['events', 'tail', '--replay', '--count', '1', '--timeout', '20s', '--fields', 'type'], { env })
+  expect([selected.code, Object.keys(JSON.parse(selected.stdout))]).toEqual([0, ['type']])
   expect(await runHere(['events', 'tail', '--until', 'document_created', '--timeout', '1s'], { env })).toMatchObject({
     code: 8,
     stdout: '',

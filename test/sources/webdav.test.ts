@@ -399,3 +399,10 @@ test('files that answer 401 fail alone, however many they are, while the source 
   locked.clear()
   expect(await sync()).toMatchObject({ state: 'completed', created: 6, unchanged: 1, failed: 0 })
 })
+
+test('a source that lists its files and sends none ends the sync after 1,000 of them', async () => {
+  const names = Array.from({ length: 1100 }, (_, index) => `${index}.txt`)
+  const { locked, sync } = await startCloud(Object.fromEntries(names.map((name) => [name, `of ${name}`])), 401)
+  for (const name of names) locked.add(name)
+  expect(await sync()).toMatchObject({ state: 'failed', created: 0, error: { code: 'SOURCE_UNAUTHORIZED' } })
+})

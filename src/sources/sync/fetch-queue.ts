@@ -26,6 +26,8 @@ const batchSize = 100
 const maxFetched = 200
 /** Consecutive source-wide failures that end the sync, unless the source can be listed: then they concern their files only. */
 const maxSourceFailures = 5
+/** Consecutive source-wide failures that always end the sync: a source that lists all files and sends none would be asked for each of them. */
+const maxConsecutiveFailures = 1000
 
 /** Files between two heap collections: V8 alone accumulates 100 MB of finished downloads. */
 const filesPerCollection = 1000
@@ -65,8 +67,9 @@ export function openFetchQueue(
   let next = 0
   const paths = new Set<string>()
   const fetched: FetchResult[] = []
-  /** source-wide failures since the last successful download */
+  /** source-wide failures of which it is open whether they concern their files only */
   let sourceFailures: FetchResult[] = []
+  let consecutiveFailures = 0
   let running = 0
   let ingesting: Promise<void> | null = null
   let fatal: { error: unknown } | null = null
@@ -90,16 +93,19 @@ export function openFetchQueue(
     const file = await fetchFile(context, request, read)
     if (file.outcome === 'failed' && file.isSourceWide) {
       sourceFailures.push(file)
+      consecutiveFailures++
       if (sourceFailures.length < maxSourceFailures) return
       const failures = sourceFailures
       sourceFailures = []
-      if (file.hasRetryAfter || file.code === 'SOURCE_TOO_SLOW' || !(await canBeListed(context)))
+      const isAway = file.hasRetryAfter || file.code === 'SOURCE_TOO_SLOW' || consecutiveFailures >= maxConsecutiveFailures
+      if (isAway || !(await canBeListed(context)))
         throw new SourceFailure(file.code as SourceFailureCode, file.message, { isRetryable: !finalCodes.includes(file.code) })
       fetched.push(...failures)
       return
     }
     fetched.push(...sourceFailures, file)
     sourceFailures = []
+    consecutiveFailures = 0
     if (fetched.length >= batchSize) flush()
   }
 

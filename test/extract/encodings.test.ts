@@ -115,3 +115,7 @@ test('any bytes are decoded to text', () => {
     expect(decode(bytes).length).toBeGreaterThanOrEqual(length / 4)
   }
 })
+
+test('one digit per line, or between tabs, is not UTF-16', () => {
+  for (const text of ['1\n2\n3\n4\n5\n', '7\t0\t3\t1\t5\t']) expect(decode(Buffer.from(text))).toBe(text)
+})

@@ -37,6 +37,8 @@ export function wideEncoding(bytes: Uint8Array): string | null {
   const zeros = [0, 0, 0, 0]
   for (let i = 0; i < units * 4; i++) if (sample[i] === 0) zeros[i % 4]!++
   const [a, b, c, d] = zeros.map((count) => count / units) as [number, number, number, number]
+  // Without a space or line end of 16 bits: the line ends of `1\n2\n3` would be high bytes.
+  if (a + b + c + d === 0) return null
   if (c > 0.9 && d > 0.9 && a < 0.1) return 'utf-32le'
   if (a > 0.9 && b > 0.9 && d < 0.1) return 'utf-32be'
   if (Math.min(b, d) > 0.5 && Math.max(a, c) < 0.05) return 'utf-16le'

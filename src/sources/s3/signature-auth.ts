@@ -8,30 +8,41 @@ import { parseRetryAfter, ResponseFailure, toResponseFailure } from '../http/res
 const wrongSecret = 'The source refuses the signature: the secret of the access key (the password) is wrong.'
 const serverError = 'The source reports an internal error.'
 
-/** Meaning of error codes, and whether to retry. */
-const errorMeanings: Readonly<Record<string, readonly [code: SourceFailureCode, message: string | undefined, retry?: true]>> = {
-  NoSuchBucket: ['SOURCE_NOT_FOUND_THERE', 'There is no bucket of this name.'],
-  NoSuchKey: ['SOURCE_NOT_FOUND_THERE', undefined],
-  AccessDenied: [
-    'SOURCE_FORBIDDEN',
-    'The access key lacks a permission: it needs s3:ListBucket on the bucket and s3:GetObject on its objects.',
-  ],
-  AllAccessDisabled: ['SOURCE_FORBIDDEN', undefined],
-  AccountProblem: ['SOURCE_FORBIDDEN', undefined],
-  InvalidObjectState: ['SOURCE_FORBIDDEN', 'The object is archived: restore it before the next sync.'],
-  InvalidAccessKeyId: ['SOURCE_UNAUTHORIZED', 'The source does not know the access key id (the username).'],
-  SignatureDoesNotMatch: ['SOURCE_UNAUTHORIZED', wrongSecret],
-  AuthorizationHeaderMalformed: ['SOURCE_UNAUTHORIZED', undefined],
-  InvalidToken: ['SOURCE_UNAUTHORIZED', 'The access key is temporary: it needs a session token, which sources do not support.'],
-  ExpiredToken: ['SOURCE_UNAUTHORIZED', 'The access key has expired.'],
-  RequestTimeTooSkewed: ['SOURCE_FORBIDDEN', 'The clocks of this machine and of the source differ too much: correct them.'],
-  RequestExpired: ['SOURCE_FORBIDDEN', 'The clocks of this machine and of the source differ too much: correct them.'],
-  SlowDown: ['SOURCE_BUSY', undefined, true],
-  ServiceUnavailable: ['SOURCE_BUSY', undefined, true],
-  RequestLimitExceeded: ['SOURCE_BUSY', undefined, true],
-  InternalError: ['SOURCE_UNREACHABLE', serverError, true],
-  RequestTimeout: ['SOURCE_UNREACHABLE', 'The source does not answer in time.', true],
-  PreconditionFailed: ['CONTENT_MISMATCH', 'The object changed since it was listed.'],
+interface ErrorMeaning {
+  readonly code: SourceFailureCode
+  readonly message?: string
+  readonly isRetryable?: true
+}
+
+const errorMeanings: Readonly<Record<string, ErrorMeaning>> = {
+  NoSuchBucket: { code: 'SOURCE_NOT_FOUND_THERE', message: 'There is no bucket of this name.' },
+  NoSuchKey: { code: 'SOURCE_NOT_FOUND_THERE' },
+  AccessDenied: {
+    code: 'SOURCE_FORBIDDEN',
+    message: 'The access key lacks a permission: it needs s3:ListBucket on the bucket and s3:GetObject on its objects.',
+  },
+  AllAccessDisabled: { code: 'SOURCE_FORBIDDEN' },
+  AccountProblem: { code: 'SOURCE_FORBIDDEN' },
+  InvalidObjectState: { code: 'SOURCE_FORBIDDEN', message: 'The object is archived: restore it before the next sync.' },
+  InvalidAccessKeyId: { code: 'SOURCE_UNAUTHORIZED', message: 'The source does not know the access key id (the username).' },
+  SignatureDoesNotMatch: { code: 'SOURCE_UNAUTHORIZED', message: wrongSecret },
+  AuthorizationHeaderMalformed: { code: 'SOURCE_UNAUTHORIZED' },
+  InvalidToken: {
+    code: 'SOURCE_UNAUTHORIZED',
+    message: 'The access key is temporary: it needs a session token, which sources do not support.',
+  },
+  ExpiredToken: { code: 'SOURCE_UNAUTHORIZED', message: 'The access key has expired.' },
+  RequestTimeTooSkewed: {
+    code: 'SOURCE_FORBIDDEN',
+    message: 'The clocks of this machine and of the source differ too much: correct them.',
+  },
+  RequestExpired: { code: 'SOURCE_FORBIDDEN', message: 'The clocks of this machine and of the source differ too much: correct them.' },
+  SlowDown: { code: 'SOURCE_BUSY', isRetryable: true },
+  ServiceUnavailable: { code: 'SOURCE_BUSY', isRetryable: true },
+  RequestLimitExceeded: { code: 'SOURCE_BUSY', isRetryable: true },
+  InternalError: { code: 'SOURCE_UNREACHABLE', message: serverError, isRetryable: true },
+  RequestTimeout: { code: 'SOURCE_UNREACHABLE', message: 'The source does not answer in time.', isRetryable: true },
+  PreconditionFailed: { code: 'CONTENT_MISMATCH', message: 'The object changed since it was listed.' },
 }
 
 /**
@@ -62,8 +73,11 @@ function toFailure({ response, status, code, region }: S3Error): ResponseFailure
     return new ResponseFailure('SOURCE_ADDRESS_INVALID', `${where}: use the address of the server there.`)
   }
   const meaning = Object.hasOwn(errorMeanings, code) ? errorMeanings[code] : undefined
-  if (meaning) return new ResponseFailure(meaning[0], meaning[1], { isRetryable: meaning[2], retryAfterMs: parseRetryAfter(response) })
-  if (status === 412) return new ResponseFailure('CONTENT_MISMATCH', errorMeanings.PreconditionFailed?.[1])
+  if (meaning) {
+    const { code, message, isRetryable } = meaning
+    return new ResponseFailure(code, message, { isRetryable, retryAfterMs: parseRetryAfter(response) })
+  }
+  if (status === 412) return new ResponseFailure('CONTENT_MISMATCH', errorMeanings.PreconditionFailed?.message)
   if (status === 500) return new ResponseFailure('SOURCE_UNREACHABLE', serverError, { isRetryable: true })
   return toResponseFailure(response)
 }

@@ -52,7 +52,7 @@ type Ground = Awaited<ReturnType<typeof start>>
 
 /** Reindexes all documents in segments of this size. Returns the number of segments. */
 async function remake({ app }: Ground, size: number | ((left: number) => number)): Promise<number> {
-  const made = await openPostgres(app.db, typeof size === 'number' ? () => size : size).rebuild()
+  const made = await openPostgres(app.db, { sizeFor: typeof size === 'number' ? () => size : size }).rebuild()
   const rows = await app.db.selectFrom('documents').select('id').orderBy('id').execute()
   await made.put(rows.map(({ id }) => id))
   expect(await made.complete()).toBe(rows.length)
@@ -182,7 +182,7 @@ test('an index of many segments answers as one segment: words, filters, conditio
   expectSame(await answers(engine, ground), whole, 'the older half in one')
 
   expect(await remake(ground, 5)).toBe(8)
-  const growing = openPostgres(app.db, () => 5)
+  const growing = openPostgres(app.db, { sizeFor: () => 5 })
   const added: string[] = []
   for (let nth = 0; nth < 22; nth++) {
     const id = await put()
@@ -205,7 +205,7 @@ test('an index of many segments answers as one segment: words, filters, conditio
   const table = `search_segment_${left[0]!.number}`
   await sql`create index ${sql.id(`${table}_complete`)} on ${sql.table(table)} (version)`.execute(app.db)
   // Two workers at once.
-  await Promise.all([growing.optimize(), openPostgres(app.db, () => 5).optimize()])
+  await Promise.all([growing.optimize(), openPostgres(app.db, { sizeFor: () => 5 }).optimize()])
   expect(await indexedColumns(app)).toEqual([...Array(11).fill('deferred_tags tags words'), 'tags words'])
   expectSame(await answers(engine, ground), grown, 'optimized')
   expect(await remake(ground, 1000)).toBe(1)

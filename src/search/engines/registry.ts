@@ -19,19 +19,19 @@ interface EngineContext {
 const isEmpty = ({ documents, outdated }: IndexStatus): boolean => documents + outdated === 0
 
 export const engines = {
-  postgres: async ({ db, database }: EngineContext): Promise<SearchEngine> => openPostgres(db, undefined, database.prepared),
+  postgres: async ({ db, database }: EngineContext): Promise<SearchEngine> => openPostgres(db, { prepared: database.prepared }),
   meilisearch: async ({ config, db, database, log }: EngineContext): Promise<SearchEngine> => {
     const { openMeilisearch } = await import('./meilisearch/engine.ts')
     const { url, api_key, index, batch_size, timeout } = config.search
     const maxResults = config.limits.search_max_results
-    const postgres = openPostgres(db, undefined, database.prepared)
+    const postgres = openPostgres(db, { prepared: database.prepared })
     const own = openMeilisearch({ url, apiKey: api_key, index, batchSize: batch_size, timeout, maxResults, db, postgres, log })
     return withEmbedded(own, postgres)
   },
   opensearch: async ({ config, db, database, log, wait }: EngineContext): Promise<SearchEngine> => {
     const { openOpenSearch } = await import('./opensearch/engine.ts')
     const { batch_size: batchSize, keep_embedded } = config.search
-    const postgres = openPostgres(db, undefined, database.prepared)
+    const postgres = openPostgres(db, { prepared: database.prepared })
     const own = openOpenSearch({
       urls: config.search.opensearch_urls,
       username: config.search.opensearch_username,

@@ -25,11 +25,15 @@ const blocksPerSegment = 10
 /** Sizes a segment at half of the documents left. A segment is read only if newer ones hold too few matches. */
 const halfOf = (left: number): number => Math.max(segmentSize, Math.ceil(left / 2))
 
-/**
- * Opens the engine. `prepared`: database for searches. `sizeFor`: returns the size of a new segment if so many documents are left; existing segments
- * may have any size.
- */
-export function openPostgres(db: Db, sizeFor: (left: number) => number = halfOf, prepared: Db = db): SearchEngine {
+interface PostgresOptions {
+  /** database for searches; default: `db` */
+  readonly prepared?: Db
+  /** returns the size of a new segment if so many documents are left; existing segments may have any size */
+  readonly sizeFor?: (left: number) => number
+}
+
+/** Opens the engine. */
+export function openPostgres(db: Db, { prepared = db, sizeFor = halfOf }: PostgresOptions = {}): SearchEngine {
   const stored = new StoredWords()
   const sizes = (left: number) => ({ segment: sizeFor(left), block: Math.ceil(sizeFor(left) / blocksPerSegment) })
   const newest = sizes(0)

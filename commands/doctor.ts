@@ -63,7 +63,7 @@ export const doctor = (cli: Cli) =>
       if (flags.bundle === undefined || !installation) return
       const { writeBundle } = await import('../src/doctor/bundle.ts')
       const { bundle } = flags
-      await writeBundle(bundle, installation, diagnoses, listSettings(installation.loaded, undefined, {})).catch((error: Error) => {
+      await writeBundle(bundle, installation, diagnoses, listSettings(installation.loaded)).catch((error: Error) => {
         throw unusablePath('--bundle', bundle, error)
       })
       cli.note(`✓ Wrote ${bundle}`)

@@ -140,6 +140,6 @@ async function openSink({ to, format }: Flags, jobs: number, backupFolder: strin
 
 /** Returns the settings without defaults and secrets, by dotted key. */
 async function loadSettings(cli: Cli): Promise<object> {
-  const rows = listSettings(await cli.config(), undefined, { setOnly: true })
+  const rows = listSettings(await cli.config(), { setOnly: true })
   return Object.fromEntries(rows.filter(({ secret }) => !secret).map(({ key, value }) => [key, value]))
 }

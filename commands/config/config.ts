@@ -87,7 +87,7 @@ const show = (cli: Cli) =>
       refuseRevealOnTerminal(cli, flags)
       const loaded = await cli.config()
       if (flags.reveal) await auditReveal(cli, loaded, 'dms config show --reveal')
-      cli.print(addGeneratedSecrets(loaded, listSettings(loaded, key, flags), flags), {
+      cli.print(addGeneratedSecrets(loaded, listSettings(loaded, { key, ...flags }), flags), {
         id: 'key',
         columns: [
           { name: 'key' },
@@ -178,7 +178,7 @@ const env = (cli: Cli) =>
       const { settings } = await import('../../src/config/schema.ts')
       const loaded = await cli.config()
       if (reveal || secretsFile !== undefined) await auditReveal(cli, loaded, `dms config env ${reveal ? '--reveal' : '--secrets-file'}`)
-      const variables = listSettings(loaded, undefined, { setOnly: true, reveal: true }).map(({ key, value, secret }) => ({
+      const variables = listSettings(loaded, { setOnly: true, reveal: true }).map(({ key, value, secret }) => ({
         name: settings.get(key)?.env ?? key,
         value: Array.isArray(value) ? value.join(',') : String(value ?? ''),
         isOmitted: secret && !reveal,

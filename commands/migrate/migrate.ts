@@ -41,7 +41,7 @@ const up = (cli: Cli) =>
       .option('--to <name>', 'stop after this migration')
       .option('-n, --dry-run', 'list what would be applied'),
   ).action(({ lockTimeout, to, dryRun }: { lockTimeout?: string; to?: string; dryRun?: boolean }) =>
-    withDatabase(cli, dryRun ? 'migrate -n' : 'migrate', lockTimeout, async ({ db, asOwner }, lockTimeoutMs) => {
+    withDatabase(cli, { command: dryRun ? 'migrate -n' : 'migrate', lockTimeout }, async ({ db, asOwner }, lockTimeoutMs) => {
       const { migrate, pendingUpTo } = await import('../../src/db/migrate.ts')
       await requireMigration(to)
       if (dryRun) return printMigrations(cli, await pendingUpTo(db, to), 'pending')
@@ -62,7 +62,7 @@ const status = (cli: Cli) =>
     exits: '0 listed · 69 database unreachable',
     notes: ['-o json prints one object: current, target, pending, unknown (applied by a newer dms) and migrations (all).'],
   }).action(() =>
-    withDatabase(cli, 'migrate status', undefined, async ({ db }) => {
+    withDatabase(cli, { command: 'migrate status' }, async ({ db }) => {
       const { loadStates } = await import('../../src/db/migrate.ts')
       const migrations = (await loadStates(db)).map(({ name, applied_at, unknown }) => ({
         name,
@@ -87,7 +87,7 @@ const verify = (cli: Cli) =>
       notes: ['Tests the migrations on the current data. The tables are locked meanwhile.'],
     }),
   ).action(({ lockTimeout }: { lockTimeout?: string }) =>
-    withDatabase(cli, 'migrate verify', lockTimeout, async ({ asOwner }, lockTimeoutMs) => {
+    withDatabase(cli, { command: 'migrate verify', lockTimeout }, async ({ asOwner }, lockTimeoutMs) => {
       const { verifyPending } = await import('../../src/db/migrate.ts')
       printMigrations(cli, await asOwner((owner) => verifyPending(owner, { lockTimeoutMs, signal: cli.signal })), 'would apply')
     }),
@@ -120,7 +120,7 @@ const down = (cli: Cli) =>
       .option('-n, --dry-run', 'list what would be reverted'),
   ).action(async ({ steps = '1', to, yes, dryRun, lockTimeout }: DownFlags) => {
     const goal = to === undefined ? { steps: parseCount('--steps', steps, { max: 9999 }) } : { to }
-    await withDatabase(cli, 'migrate down', lockTimeout, async ({ db, asOwner }, lockTimeoutMs) => {
+    await withDatabase(cli, { command: 'migrate down', lockTimeout }, async ({ db, asOwner }, lockTimeoutMs) => {
       const { planRevert, revert } = await import('../../src/db/migrate.ts')
       await requireMigration(to)
       const reverted = await planRevert(db, goal)
@@ -140,7 +140,7 @@ const check = (cli: Cli) =>
     examples: [['dms migrate check -q || dms migrate', 'for a start script']],
     exits: `0 current · 8 migrations pending · ${commonExits}`,
   }).action(() =>
-    withDatabase(cli, 'migrate check', undefined, async ({ db }) => {
+    withDatabase(cli, { command: 'migrate check' }, async ({ db }) => {
       const { loadStates, NewerSchema } = await import('../../src/db/migrate.ts')
       const states = await loadStates(db)
       const newer = states.filter(({ unknown }) => unknown)
@@ -158,8 +158,7 @@ const addLockFlag = (command: Command): Command =>
 /** Opens the configured database for `work` and closes it afterwards. `lockTimeoutMs` comes from --lock-timeout, else from the configuration. */
 async function withDatabase(
   cli: Cli,
-  command: string,
-  lockTimeout: string | undefined,
+  { command, lockTimeout }: { command: string; lockTimeout?: string | undefined },
   work: (database: OpenedDatabase, lockTimeoutMs: number) => Promise<void>,
 ): Promise<void> {
   cli.rejectRemote(command)

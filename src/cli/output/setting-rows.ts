@@ -20,6 +20,8 @@ const generatedSecretFiles: ReadonlyMap<string, string> = new Map([
 ])
 
 export interface SettingRowOptions {
+  /** a setting or a section; default: all */
+  readonly key?: string | undefined
   readonly setOnly?: boolean
   readonly reveal?: boolean
 }
@@ -27,8 +29,7 @@ export interface SettingRowOptions {
 /** Returns all settings, those of a section, or one. Throws Failure USAGE for an unknown key. */
 export function listSettings(
   { config, origins }: LoadedConfig,
-  key: string | undefined,
-  { setOnly = false, reveal = false }: SettingRowOptions,
+  { key, setOnly = false, reveal = false }: SettingRowOptions = {},
 ): SettingRow[] {
   const selected = [...settings].filter(([name]) => key === undefined || name === key || name.startsWith(`${key}.`))
   if (selected.length === 0) throw usage(`there is no setting ${key}${suggest(String(key), settings.keys())}`)

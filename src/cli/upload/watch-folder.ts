@@ -63,18 +63,17 @@ export async function watchFolder(cli: Cli, client: Client, options: WatchOption
       const ready = files.filter(({ path }) => isReady(states.get(path), settleMs))
       const isUnreachable = ready.length > 0 && !(await tryUpload(cli, () => uploadFiles(cli, client, ready, upload), retryMs))
       if (isUnreachable) await sleep(retryMs, undefined, { signal }).catch(() => {})
-      else {
-        let firstMs = Number.POSITIVE_INFINITY
-        for (const { path } of files) {
-          const state = states.get(path)
-          if (state && !state.isDone) firstMs = Math.min(firstMs, state.sinceMs)
-        }
-        await changes.wait(Math.min(changes.maxWaitMs, firstMs + settleMs - performance.now()))
-      }
+      else await changes.wait(Math.min(changes.maxWaitMs, oldestPendingMs(files, states) + settleMs - performance.now()))
     }
   } finally {
     changes.close()
   }
+}
+
+/** Returns the earliest `sinceMs` of the files that are not done; infinity if all are. */
+function oldestPendingMs(files: readonly FoundFile[], states: ReadonlyMap<string, FileState>): number {
+  const pending = files.flatMap(({ path }) => states.get(path) ?? []).filter(({ isDone }) => !isDone)
+  return pending.reduce((least, { sinceMs }) => Math.min(least, sinceMs), Number.POSITIVE_INFINITY)
 }
 
 /**

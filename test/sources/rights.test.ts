@@ -9,7 +9,7 @@ import { startLying } from '../support/servers/lying-server.ts'
 
 type Dms = Awaited<ReturnType<typeof startApp>>
 
-const entry = (href: string, isFolder: boolean, size = 5) =>
+const entry = (href: string, { isFolder = false, size = 5 } = {}) =>
   `<D:response><D:href>${href}</D:href><D:propstat><D:prop><D:resourcetype>${isFolder ? '<D:collection/>' : ''}</D:resourcetype>` +
   `<D:getcontentlength>${size}</D:getcontentlength></D:prop><D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>`
 
@@ -20,7 +20,9 @@ const startShare = (files: number, read: (response: import('node:http').ServerRe
     const names = Array.from({ length: files }, (_, at) => `/${at}.txt`)
     response
       .writeHead(207, { 'content-type': 'application/xml' })
-      .end(`<D:multistatus xmlns:D="DAV:">${[entry('/', true), ...names.map((name) => entry(name, false))].join('')}</D:multistatus>`)
+      .end(
+        `<D:multistatus xmlns:D="DAV:">${[entry('/', { isFolder: true }), ...names.map((name) => entry(name))].join('')}</D:multistatus>`,
+      )
   })
 
 const setUser = (dms: Dms, id: string, changes: { role?: 'admin' | 'user'; disabled?: boolean }) => dms.asAdmin.users.update(id, changes)

@@ -35,23 +35,25 @@ test('a manifest: earlier lines stay, are replaced or deleted; sorted by id and 
   const folder = await mkdtemp(join(tmpdir(), 'dms-manifest-'))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   const path = join(folder, 'manifest.jsonl')
-  const entry = (id: string, version: number, isCurrent = true, file = `${id}.txt`) =>
+  const entry = (id: string, version: number, { isCurrent = true, file = `${id}.txt` } = {}) =>
     ({ id, version, file, ...(isCurrent ? {} : { current: false }) }) as ManifestEntry
-  const before = [entry('b', 11), entry('a', 1), entry('c', 1), entry('d', 1, true, '../etc/passwd')]
+  const before = [entry('b', 11), entry('a', 1), entry('c', 1), entry('d', 1, { file: '../etc/passwd' })]
   await writeFile(path, before.map((line) => `${JSON.stringify(line)}\n`).join(''))
   const manifest = await openFolderManifest(folder)
   expect([...manifest.keys()]).toEqual(['b', 'a', 'c'])
-  await Promise.all([entry('a', 2, true, 'é.txt'), entry('b', 10, false), entry('b', 9, false)].map(manifest.set))
-  expect(await manifest.get('a')).toEqual(entry('a', 2, true, 'é.txt'))
+  await Promise.all(
+    [entry('a', 2, { file: 'é.txt' }), entry('b', 10, { isCurrent: false }), entry('b', 9, { isCurrent: false })].map(manifest.set),
+  )
+  expect(await manifest.get('a')).toEqual(entry('a', 2, { file: 'é.txt' }))
   manifest.delete('c')
   await manifest.save()
   await manifest.close()
   expect(await readdir(folder)).toEqual(['manifest.jsonl'])
   const lines = (await readFile(path, 'utf8')).trimEnd().split('\n')
   expect(lines.map((line) => JSON.parse(line))).toEqual([
-    entry('a', 2, true, 'é.txt'),
-    entry('b', 9, false),
-    entry('b', 10, false),
+    entry('a', 2, { file: 'é.txt' }),
+    entry('b', 9, { isCurrent: false }),
+    entry('b', 10, { isCurrent: false }),
     entry('b', 11),
   ])
 })

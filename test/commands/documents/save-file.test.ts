@@ -15,8 +15,11 @@ async function* chunks(...texts: string[]) {
 }
 
 const abc = { size: 3, sha256: 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad' }
-const save = (path: string, body: AsyncIterable<Uint8Array>, overwrites = false, expected: Parameters<typeof saveFile>[2] = abc) =>
-  saveFile(body, path, expected, { canOverwrite: overwrites })
+const save = (
+  path: string,
+  body: AsyncIterable<Uint8Array>,
+  { canOverwrite = false, expected = abc }: { canOverwrite?: boolean; expected?: Parameters<typeof saveFile>[2] } = {},
+) => saveFile(body, path, expected, { canOverwrite })
 
 test.each([
   ['report.pdf', 'report.pdf'],
@@ -54,7 +57,7 @@ test.each([
   ['changed', { ...abc, sha256: '0'.repeat(64) }, /differs from the stored file/],
 ])('no file is left of one that is %s', async (_, expected, message) => {
   const path = await folder()
-  await expect(save(join(path, 'a'), chunks('abc'), false, expected)).rejects.toThrow(message)
+  await expect(save(join(path, 'a'), chunks('abc'), { expected })).rejects.toThrow(message)
   expect(await readdir(path)).toEqual([])
 })
 
@@ -63,7 +66,7 @@ test('CONFLICT for a file or link created meanwhile; overwriting replaces the li
   await writeFile(join(path, 'mine'), 'mine')
   await symlink(join(path, 'mine'), join(path, 'link'))
   for (const name of ['mine', 'link']) await expect(save(join(path, name), chunks('abc'))).rejects.toMatchObject({ exit: 'CONFLICT' })
-  await save(join(path, 'link'), chunks('abc'), true)
+  await save(join(path, 'link'), chunks('abc'), { canOverwrite: true })
   expect([await readFile(join(path, 'mine'), 'utf8'), await readFile(join(path, 'link'), 'utf8')]).toEqual(['mine', 'abc'])
   expect((await readdir(path)).sort()).toEqual(['link', 'mine'])
 })

@@ -23,15 +23,15 @@ const prepare = async () => {
   const id = async (name: string) => (await upload(asAda, name, crypto.randomUUID())).id
   const [retained, held, free] = [await id('retained.txt'), await id('held.txt'), await id('free.txt')]
   await sql`update documents set retain_until = now() + interval '1 day' where id = ${retained}`.execute(app.db)
-  const hold = async (name: string, document: string, released: boolean) => {
+  const hold = async (name: string, document: string, { isReleased = false } = {}) => {
     const { rows } = await sql<{ id: string }>`
       insert into holds (name, name_key, created_by) values (${name}, ${name}, ${admin.id}) returning id`.execute(app.db)
     await sql`insert into hold_documents (hold_id, document_id) values (${rows[0]!.id}, ${document})`.execute(app.db)
-    if (released) await sql`update holds set released_at = now() where id = ${rows[0]!.id}`.execute(app.db)
+    if (isReleased) await sql`update holds set released_at = now() where id = ${rows[0]!.id}`.execute(app.db)
     return rows[0]!.id
   }
   const names = [crypto.randomUUID(), crypto.randomUUID()] as const
-  return { db: app.db, retained, held, free, hold: await hold(names[0], held, false), released: await hold(names[1], free, true) }
+  return { db: app.db, retained, held, free, hold: await hold(names[0], held), released: await hold(names[1], free, { isReleased: true }) }
 }
 
 test('DM001 for the deletion of documents under retention or hold and of their versions', async () => {

@@ -34,7 +34,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   const documents = isShort ? 20 : 300
   const list = (await createOldArchive(original, { documents })).documents
   const checksum = await checksumOf(join(original, 'postgres'))
-  const expected = await checksumsOfRows(original, true)
+  const expected = await checksumsOfRows(original, { isOld: true })
   const states = { old: 0, between: 0, new: 0 }
   const points = isShort ? [atPhase('rows', 0), atRename(1, 'after'), atRename(2, 'before'), atRename(2, 'after')] : allPoints()
   let [lost, half] = [0, 0]
@@ -53,7 +53,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
     if (again.code !== 0) problems.push(`${name}: the next upgrade ended with ${again.code}: ${again.stderr}`)
     const after = await runDms(['--data-dir', dataDir, 'documents', 'list', '--all', '-o', 'json'])
     if (after.stdout !== list) lost++
-    const rows = await checksumsOfRows(dataDir, false)
+    const rows = await checksumsOfRows(dataDir)
     const differing = [...expected].filter(([table, sum]) => rows.get(table) !== sum).map(([table]) => table)
     if (differing.length > 0) half++
     if (differing.length > 0) problems.push(`${name}: differing rows in ${differing.join(', ')}`)
@@ -130,7 +130,7 @@ function stateOf(dataDir: string): 'old' | 'between' | 'new' {
 }
 
 /** Returns a checksum of the rows of each table. */
-async function checksumsOfRows(dataDir: string, isOld: boolean): Promise<Map<string, string>> {
+async function checksumsOfRows(dataDir: string, { isOld = false } = {}): Promise<Map<string, string>> {
   // Runs on a copy, because the old files are compared byte by byte.
   const copy = `${dataDir}-rows`
   if (isOld) await copyFolder(dataDir, copy)

@@ -33,7 +33,7 @@ const maxPerRequest = { files: 10, bytes: 90 * mebibyteBytes }
 const maxPerWindow = { files: 100, bytes: 256 * mebibyteBytes }
 
 /** Plans the requests, one window at a time. `isShared` false: one request per file. */
-export function* planRequests(files: Iterable<FoundFile>, isShared: boolean): Generator<UploadRequest> {
+export function* planRequests(files: Iterable<FoundFile>, { isShared }: { readonly isShared: boolean }): Generator<UploadRequest> {
   for (const part of splitByLimits(files, maxPerWindow)) {
     const window: LookupWindow = { files: part, known: null }
     const isSmall = ({ size, error }: FoundFile) => isShared && size !== null && size > 0 && size < smallFileBytes && !error

@@ -75,7 +75,7 @@ export async function uploadFiles(cli: Cli, client: Client, files: readonly Foun
   await runBatch(cli, {
     command: options.command,
     phase: 'upload',
-    items: planRequests(files, isShared),
+    items: planRequests(files, { isShared }),
     total: files.length,
     keyOf: ({ files: [first] }) => first?.path ?? '',
     concurrency: options.concurrency,

@@ -45,11 +45,11 @@ const mebibyte = 1 << 20
 
 test('small files share requests of at most ten files and 90 MiB; large, empty and unknown ones go alone, in order', () => {
   const small = Array.from({ length: 23 }, (_, index) => file(`s${index}`, 1000))
-  const sizes = (files: FoundFile[], isShared = true) => [...planRequests(files, isShared)].map(({ files }) => files.length)
+  const sizes = (files: FoundFile[], { isShared = true } = {}) => [...planRequests(files, { isShared })].map(({ files }) => files.length)
   expect(sizes(small)).toEqual([10, 10, 3])
-  expect(sizes(small, false)).toEqual(Array(23).fill(1))
+  expect(sizes(small, { isShared: false })).toEqual(Array(23).fill(1))
   const mixed = [file('a', 1), file('large', 9 * mebibyte), file('b', 1), file('empty', 0), { ...file('-', 0), size: null }]
-  expect([...planRequests(mixed, true)].map(({ files }) => files.map(({ path }) => path))).toEqual([
+  expect([...planRequests(mixed, { isShared: true })].map(({ files }) => files.map(({ path }) => path))).toEqual([
     ['a', 'b'],
     ['large'],
     ['empty'],
@@ -57,14 +57,14 @@ test('small files share requests of at most ten files and 90 MiB; large, empty a
   ])
   expect(sizes(Array.from({ length: 13 }, (_, index) => file(`m${index}`, 8 * mebibyte - 1)))).toEqual([10, 3])
   const many = Array.from({ length: 250 }, (_, index) => file(`w${index}`, 1))
-  const windows = new Set([...planRequests(many, true)].map(({ window }) => window))
+  const windows = new Set([...planRequests(many, { isShared: true })].map(({ window }) => window))
   // Nothing of the second window is there before the first has been sent.
   const [first] = planRequests(
     (function* () {
       yield* many.slice(0, 101)
       throw new Error('read too far')
     })(),
-    true,
+    { isShared: true },
   )
   expect(first?.window.files).toHaveLength(100)
   expect([...windows].map(({ files }) => files.length)).toEqual([100, 100, 50])

@@ -272,20 +272,20 @@ test('words are encoded so that no server divides them; prefixes stay prefixes',
 })
 
 test('a query has quotation marks around all words without typo tolerance or prefix', () => {
-  const ask = (text: string, fuzzy = false) => {
-    const { q, attributes } = toMeilisearchQuery(parse(text), fuzzy)
+  const ask = (text: string, { fuzzy = false } = {}) => {
+    const { q, attributes } = toMeilisearchQuery(parse(text), { fuzzy })
     return [q, attributes === null ? 'everywhere' : 'exact']
   }
   expect(ask('annual report')).toEqual(['"qannual" qreport', 'exact'])
   expect(ask('annual rep')).toEqual(['"qannual" qrep', 'everywhere'])
-  expect(ask('annual report', true)).toEqual(['qannual qreport', 'everywhere'])
-  expect([ask('re2024'), ask('re2024', true)]).toEqual([
+  expect(ask('annual report', { fuzzy: true })).toEqual(['qannual qreport', 'everywhere'])
+  expect([ask('re2024'), ask('re2024', { fuzzy: true })]).toEqual([
     ['qre2024', 'exact'],
     ['qre2024', 'exact'],
   ])
-  expect(ask('of annual "the house" -plan', true)).toEqual(['qannual "qof" "qthe qhouse" -"qplan" ', 'everywhere'])
-  expect(ask('annual !', true)).toEqual(['qannual', 'everywhere'])
-  expect(ask('annual -plan', true)).toEqual(['qannual -"qplan" ', 'everywhere'])
+  expect(ask('of annual "the house" -plan', { fuzzy: true })).toEqual(['qannual "qof" "qthe qhouse" -"qplan" ', 'everywhere'])
+  expect(ask('annual !', { fuzzy: true })).toEqual(['qannual', 'everywhere'])
+  expect(ask('annual -plan', { fuzzy: true })).toEqual(['qannual -"qplan" ', 'everywhere'])
   expect(ask('-plan')).toEqual(['-"qplan" ', 'everywhere'])
 })
 

@@ -57,7 +57,7 @@ export function openMeilisearch({ db, postgres, index, batchSize, ...options }: 
     const filter = filterOf(query.filter)
     if (filter === null) return noHits
     const [matches, options] = await Promise.all([
-      find(toMeilisearchQuery(terms, query.fuzzy), [...filter, ...more], query).catch(undefinedIfOutdated),
+      find(toMeilisearchQuery(terms, query), [...filter, ...more], query).catch(undefinedIfOutdated),
       highlighting(db, terms, query),
     ])
     if (matches === undefined) {

@@ -42,7 +42,7 @@ export interface MeilisearchQuery {
  * Returns the Meilisearch query of terms. Meilisearch matches quoted words exactly, others with typos, and the last one also as a prefix. All words
  * are therefore quoted except fuzzy words and the prefix. The prefix comes last. `attributes` exclude typos of the prefix.
  */
-export function toMeilisearchQuery(terms: readonly Term[], fuzzy: boolean): MeilisearchQuery {
+export function toMeilisearchQuery(terms: readonly Term[], { fuzzy }: { fuzzy: boolean }): MeilisearchQuery {
   const isFuzzy = ({ parts: [part], quoted, negated }: Term) => fuzzy && !quoted && !negated && maxTypos(part!.text) > 0
   const prefix = terms.find(isPrefix)
   const rest = terms.filter((term) => term !== prefix)

@@ -25,7 +25,7 @@ interface Stored {
 /** Yields stored files that are missing, unreadable or of the wrong size. Only files that are lost have a repair. */
 export async function* files(app: App, scope: CheckScope): AsyncGenerator<CheckResult> {
   const findings = mapInOrder(listFiles(app, scope), concurrency, async (stored) => ({ stored, ...(await findProblem(app, stored)) }))
-  for await (const { stored, problem, isLost } of findings) if (problem) yield* reportPerVersion(app, stored, problem, isLost)
+  for await (const { stored, problem, isLost } of findings) if (problem) yield* reportPerVersion(app, stored, problem, { isLost })
 }
 
 /** Returns the problem of a file. `isLost`: its bytes are gone, and not merely on a volume or server that is unavailable. */
@@ -54,7 +54,7 @@ export async function* checksums(app: App, scope: CheckScope): AsyncGenerator<Ch
     stored,
     ...(isChosen() ? await findDifference(app, stored) : { problem: null, isLost: false }),
   }))
-  for await (const { stored, problem, isLost } of sums) if (problem) yield* reportPerVersion(app, stored, problem, isLost)
+  for await (const { stored, problem, isLost } of sums) if (problem) yield* reportPerVersion(app, stored, problem, { isLost })
 }
 
 /** Reads a whole file. Returns a problem if it cannot be read to its end or its bytes have changed. The check `files` reports files that cannot be opened. */
@@ -191,7 +191,12 @@ type Problem = Omit<CheckResult, 'sha256' | 'address' | 'document_id' | 'version
  * Yields the problem once for each version with these bytes. An old version is named in the message. `isLost`: the bytes will not return without a repair.
  * Yields nothing if an upload of the same bytes has replaced the file meanwhile.
  */
-async function* reportPerVersion(app: App, { sha256, address }: Stored, problem: Problem, isLost: boolean): AsyncGenerator<CheckResult> {
+async function* reportPerVersion(
+  app: App,
+  { sha256, address }: Stored,
+  problem: Problem,
+  { isLost }: { isLost: boolean },
+): AsyncGenerator<CheckResult> {
   if ((await usesOf(app.db, [address])).get(address) !== 'version') return
   const versions = await app.db
     .selectFrom('document_versions as version')

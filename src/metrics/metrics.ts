@@ -27,7 +27,7 @@ export async function countConnections(db: Db): Promise<ConnectionCounts> {
  * Returns the usage of this host in percent and the connections of all server processes. The uptime is that of this process if it is a server,
  * else that of the oldest live server.
  */
-export async function system(app: App, isServer: boolean) {
+export async function system(app: App, { isServer }: { isServer: boolean }) {
   const [cpu_usage, disk_usage, { http, ws, uptime }] = await Promise.all([cpuUsage(), diskUsage(app.config), countConnections(app.db)])
   const uptime_seconds = isServer ? Math.floor(process.uptime()) : uptime
   return { cpu_usage, memory_usage: memoryUsage(), disk_usage, active_connections: http + ws, uptime_seconds }

@@ -34,7 +34,7 @@ export const routes = (app: App): Route[] => [
   user(
     'GET /api/metrics/system',
     { summary: "Get CPU, memory and disk usage of the server's host in percent", answer: SystemAnswer },
-    ({ event }) => metrics.system(app, !event.context.isLocal),
+    ({ event }) => metrics.system(app, { isServer: !event.context.isLocal }),
   ),
   user(
     'GET /api/metrics/ocr',

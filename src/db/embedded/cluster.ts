@@ -112,7 +112,7 @@ async function createDatabase(
 ): Promise<void> {
   const entries = await readdir(folder).catch(() => [])
   const isSynced = fsync !== 'off'
-  if (entries.length === 0) await createFolder(folder, async (temporary) => initialise(temporary, await binaries(), account, isSynced))
+  if (entries.length === 0) await createFolder(folder, async (temporary) => initialise(temporary, await binaries(), account, { isSynced }))
   const found = await readMajor(folder)
   if (found < major) throw new DatabaseOutdated(folder, found, major)
   if (found > major)
@@ -122,7 +122,12 @@ async function createDatabase(
     ])
 }
 
-async function initialise(folder: string, binaries: Binaries, account: Account | undefined, isSynced: boolean): Promise<void> {
+async function initialise(
+  folder: string,
+  binaries: Binaries,
+  account: Account | undefined,
+  { isSynced }: { isSynced: boolean },
+): Promise<void> {
   if (account) await lchown(folder, account.uid, account.gid)
   const flags = [
     `--pgdata=${folder}`,

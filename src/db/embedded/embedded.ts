@@ -111,7 +111,7 @@ async function acquire(cluster: Cluster, timeoutMs: number, log: Log, signal: Ab
   const elapsedMs = () => performance.now() - start
   let server: Server | undefined
   for (; elapsedMs() < timeoutMs; await sleep(Math.min(10 + elapsedMs() / 10, 250))) {
-    const owner = await connectAsOwner(cluster, timeoutMs - elapsedMs(), server !== undefined)
+    const owner = await connectAsOwner(cluster, timeoutMs - elapsedMs(), { isStarter: server !== undefined })
     if (typeof owner === 'object') {
       log.debug({ ms: Math.round(elapsedMs()), version: owner.version }, server ? 'started PostgreSQL' : 'joined PostgreSQL')
       if (server) await removeOtherBinaries(cluster.dataDir, await cluster.binaries()).catch(() => undefined)
@@ -136,7 +136,11 @@ async function acquire(cluster: Cluster, timeoutMs: number, log: Log, signal: Ab
  * Connects to the server and takes the ownership lock. Otherwise returns its state: `starting` also while it recovers or stops, `refusing` if it
  * accepts no connection for another reason, `absent` if none listens. `isStarter`: prepares the database even if it exists.
  */
-async function connectAsOwner(cluster: Cluster, timeoutMs: number, isStarter = false): Promise<Owner | 'starting' | 'refusing' | 'absent'> {
+async function connectAsOwner(
+  cluster: Cluster,
+  timeoutMs: number,
+  { isStarter = false } = {},
+): Promise<Owner | 'starting' | 'refusing' | 'absent'> {
   const address = {
     host: cluster.socketFolder,
     port,

@@ -23,7 +23,7 @@ export async function findOldPrograms(
 ): Promise<PostgresPackage> {
   const folder = given ?? programsFolder(dataDir, major)
   const found = await openPrograms(folder, major)
-  if (!found) throw new ConfigError([describeMissing(dataDir, folder, major, given !== undefined)])
+  if (!found) throw new ConfigError([describeMissing(dataDir, folder, major, { isGiven: given !== undefined })])
   const version = await readProgramVersion(await prepareBinaries(dataDir, found, account), account)
   if (version === null || Number.parseInt(version, 10) !== major)
     throw new ConfigError([`the PostgreSQL in ${folder} is ${version ?? 'of another system'}, and the database needs PostgreSQL ${major}`])
@@ -36,7 +36,7 @@ async function openPrograms(folder: string, major: number): Promise<PostgresPack
   return existsSync(join(folder, 'bin/postgres')) ? { folder, version: `${major}.programs`, major } : null
 }
 
-function describeMissing(dataDir: string, folder: string, major: number, isGiven: boolean): string {
+function describeMissing(dataDir: string, folder: string, major: number, { isGiven }: { isGiven: boolean }): string {
   const missing = `${folder} has no programs of PostgreSQL ${major}, which read the old database`
   const version = packageVersions[major]
   const debian = `--old-binaries /usr/lib/postgresql/${major} uses those of the Debian package postgresql-${major}`

@@ -97,14 +97,19 @@ function isWithin(root: string, path: string): boolean {
   return relativePath === '' || !(relativePath === '..' || relativePath.startsWith(`..${sep}`) || isAbsolute(relativePath))
 }
 
-/** Lists the files of one directory and adds its subdirectories to `folders`. */
+/** Lists the files of one directory and adds its subdirectories to `folders`. Throws SourceFailure if another directory takes its place meanwhile. */
 async function* listFolder(root: string, path: string, folders: string[] | null, signal: AbortSignal): AsyncGenerator<SourceEntry> {
   const full = join(root, path)
   // The directory may have been replaced by a link since its parent was listed.
   if ((await realpath(full)) !== full) throw new SourceFailure('SOURCE_ADDRESS_FORBIDDEN')
+  const { dev, ino } = await stat(full, { bigint: true })
   let batch: Dirent<Buffer>[] = []
+  let hasVanished = false
+  const onVanished = () => {
+    hasVanished = true
+  }
   const statBatch = async (): Promise<SourceEntry[]> => {
-    const entries = await Promise.all(batch.map((entry) => toEntry(full, path, entry, folders)))
+    const entries = await Promise.all(batch.map((entry) => toEntry(full, path, entry, { folders, onVanished })))
     batch = []
     return entries.filter((entry) => entry !== null)
   }
@@ -115,6 +120,11 @@ async function* listFolder(root: string, path: string, folders: string[] | null,
     if (batch.length === statBatchSize) yield* await statBatch()
   }
   yield* await statBatch()
+  if (!hasVanished) return
+  const current = await stat(full, { bigint: true })
+  // It was unmounted or moved, not its files removed.
+  if (current.dev !== dev || current.ino !== ino)
+    throw new SourceFailure('SOURCE_UNREACHABLE', 'Another folder took its place while it was listed.', { isRetryable: true })
 }
 
 const unusableName = {
@@ -124,7 +134,18 @@ const unusableName = {
   isUnusableName: true,
 } as const
 
-async function toEntry(full: string, path: string, entry: Dirent<Buffer>, folders: string[] | null): Promise<SourceEntry | null> {
+interface FolderListing {
+  folders: string[] | null
+  /** called for a file that was removed since the directory was listed */
+  onVanished(): void
+}
+
+async function toEntry(
+  full: string,
+  path: string,
+  entry: Dirent<Buffer>,
+  { folders, onVanished }: FolderListing,
+): Promise<SourceEntry | null> {
   const name = entry.name.toString()
   const inner = path === '' ? name : `${path}/${name}`
   if (!entry.isFile() && !entry.isDirectory()) return null
@@ -137,8 +158,10 @@ async function toEntry(full: string, path: string, entry: Dirent<Buffer>, folder
     const stats = await lstat(join(full, name), { bigint: true })
     return stats.isFile() ? { kind: 'file', file: { path: inner, ...toVersion(stats) } } : null
   } catch (error) {
-    // Removed since the directory was listed.
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
+      onVanished()
+      return null
+    }
     return { kind: 'problem', path: inner, code: toSourceFailure(error).code, message: toSourceFailure(error).message }
   }
 }

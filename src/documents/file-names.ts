@@ -24,10 +24,10 @@ export function sanitizeFilename(name: string): string {
 }
 
 /** Returns the title of a file that was uploaded without one: its name without the extension, trimmed as all titles are. */
-export const defaultTitle = (filename: string): string => filename.replace(/(?<=.)\.[^.\s]{1,10}$/u, '').trim()
+export const defaultTitle = (filename: string): string => filename.replace(/(?<=.)\.(?!\p{N}+$)[^.\s]{1,10}$/u, '').trim()
 
-/** Returns the extension of a file name with its dot; '' for none. `No. 5 of May` has no extension. */
-export const extensionOf = (name: string): string => /(?<=.)\.[^.\s]{1,16}$/u.exec(name)?.[0] ?? ''
+/** Returns the extension of a file name with its dot; '' for none. What follows the last dot of `No. 5 of May` or `letter of 24.12.2025` is none. */
+export const extensionOf = (name: string): string => /(?<=.)\.(?!\p{N}+$)[^.\s]{1,16}$/u.exec(name)?.[0] ?? ''
 
 /** Returns a file name without its extension. */
 const stemOf = (name: string): string => name.slice(0, name.length - extensionOf(name).length)

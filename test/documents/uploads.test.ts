@@ -267,6 +267,17 @@ test('a backslash in a file name does not cut it, unless it is a Windows path', 
   }
 })
 
+test('the title is the name without its extension; digits after the last dot are part of a date or a version', async () => {
+  const { asAda } = await startApp()
+  for (const [name, title] of [
+    ['Brief vom 24.12.2025', 'Brief vom 24.12.2025'],
+    ['Brief vom 24.12.2025.pdf', 'Brief vom 24.12.2025'],
+    ['manual v1.2', 'manual v1.2'],
+    ['scans.7z', 'scans'],
+  ] as const)
+    expect((await upload(asAda, name, name)).title).toBe(title)
+})
+
 test('the type is detected from the bytes, whatever name and client say', async () => {
   const { asAda } = await startApp()
   expect((await upload(asAda, 'picture.png', '%PDF-1.4\n')).mime_type).toBe('application/pdf')

@@ -65,7 +65,7 @@ test('long names whose last dot begins no extension, and of 97 to 100 bytes: all
   for await (const { path } of readTar([await readFile(to)])) paths.push(path)
   expect(paths).toHaveLength(11)
   expect(paths.filter((path) => path.startsWith('Rechnung Nr. 5 vom 3. Maerz'))).toHaveLength(2)
-  expect(renditionName(sentence)).toBe(`${sentence}.pdf`)
+  expect([sentence, 'Brief vom 24.12.2025'].map(renditionName)).toEqual([`${sentence}.pdf`, 'Brief vom 24.12.2025.pdf'])
 })
 
 test.skipIf(!existsSync('/dev/full'))('1 for an archive on a full standard output', async () => {

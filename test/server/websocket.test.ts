@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { request } from 'node:http'
-import type { Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
@@ -179,6 +179,21 @@ describe('the opening handshake', () => {
     }).end()
     const [{ statusCode }, socket] = await once(asked, 'upgrade')
     expect(statusCode).toBe(101)
+    socket.destroy()
+  })
+
+  test('101 Switching Protocols after the answer to an earlier request on the connection', async () => {
+    const { url } = await startAsking()
+    const headers = Object.entries(handshake).map(([name, value]) => `${name}: ${value}\r\n`)
+    const socket = connect(Number(url.port), url.hostname)
+    socket.write(`GET /readyz HTTP/1.1\r\nhost: a\r\n\r\nGET /ws HTTP/1.1\r\nhost: a\r\n${headers.join('')}\r\n`)
+    let received = ''
+    socket.setEncoding('utf8').on('data', (chunk) => {
+      received += chunk
+    })
+    const statuses = () => [...received.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => status)
+    await expect.poll(() => statuses().length).toBe(2)
+    expect(statuses()[1]).toBe('101')
     socket.destroy()
   })
 })

@@ -31,8 +31,7 @@ export function tuneConnections(server: Server, handler: RequestListener, idleTi
   // Without a listener, node:http closes the connection.
   server.on('connect', async (_request, socket) => {
     socket.on('error', () => socket.destroy())
-    // Earlier requests on the connection are answered first.
-    await Promise.all([...(unanswered.get(socket) ?? [])].map((response) => new Promise((resolve) => response.once('close', resolve))))
+    await whenAnswered(unanswered, socket)
     answerAndClose(socket, 'METHOD_NOT_ALLOWED', { allow: '' }, 405, 'allow: \r\n')
   })
   // node:http would refuse a request without Host with an empty body. findAmbiguity() refuses it.
@@ -58,7 +57,8 @@ function openDrain(server: Server): () => void {
 /** Requests of a connection whose answers are not complete. */
 type Unanswered = WeakMap<Duplex, Set<ServerResponse>>
 
-function trackAnswers(server: Server): Unanswered {
+/** Tracks the requests of a server from now on. */
+export function trackAnswers(server: Server): Unanswered {
   const unanswered: Unanswered = new WeakMap()
   const track = ({ socket }: IncomingMessage, response: ServerResponse): void => {
     const responses = unanswered.get(socket) ?? new Set()
@@ -67,6 +67,12 @@ function trackAnswers(server: Server): Unanswered {
   }
   server.prependListener('request', track).prependListener('checkContinue', track)
   return unanswered
+}
+
+/** Waits until the earlier requests of a connection are answered. Their client takes the next answer for that of the first one. */
+export async function whenAnswered(unanswered: Unanswered, connection: Duplex): Promise<void> {
+  const responses = [...(unanswered.get(connection) ?? [])]
+  await Promise.all(responses.map((response) => new Promise((resolve) => response.once('close', resolve))))
 }
 
 /** Closes connections without traffic, except those whose client waits for a handler: an import of thousands of users hashes for minutes. */

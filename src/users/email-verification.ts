@@ -60,16 +60,15 @@ export async function createToken(app: App, { id, email_key }: Pick<Row<'users'>
 
 /** Verifies an address by the token of its link. Returns its user. Throws VALIDATION_ERROR if the token is unknown, used, expired or for a former address. */
 export async function confirmEmail(app: App, token: string): Promise<Row<'users'>> {
+  const refusal = () => invalid('token', 'unknown, used or expired: request another email')
   return app.db.transaction().execute(async (trx) => {
-    const verification = await trx
-      .deleteFrom('email_verifications')
-      .where('token_hash', '=', hashOf(token))
-      .where('expires_at', '>', clock)
-      .where('created_at', '<=', clock)
-      .returning('user_id')
-      .executeTakeFirstOrThrow(() => invalid('token', 'unknown, used or expired: request another email'))
-    const users = trx.updateTable('users').set({ email_verified_at: app.now() }).where('id', '=', verification.user_id)
-    const user = await users.returningAll().executeTakeFirstOrThrow()
+    const verification = trx.selectFrom('email_verifications').where('token_hash', '=', hashOf(token))
+    const valid = verification.where('expires_at', '>', clock).where('created_at', '<=', clock)
+    // Locks the user before the token, as a change of the address and the deletion of the user do.
+    const users = trx.updateTable('users').set({ email_verified_at: app.now() }).where('id', '=', valid.select('user_id'))
+    const user = await users.returningAll().executeTakeFirstOrThrow(refusal)
+    // The token may have been used or deleted while this waited for the user.
+    await verification.select('user_id').executeTakeFirstOrThrow(refusal)
     await deleteTokens(trx, user.id)
     return user
   })

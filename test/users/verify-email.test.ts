@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { expect, test } from 'vitest'
 import { leaseNext } from '../../src/jobs/leases.ts'
 import { enqueue } from '../../src/jobs/queue.ts'
+import * as users from '../../src/users/users.ts'
 import { startApp } from '../support/app.ts'
 import { startSmtp } from '../support/servers/smtp.ts'
 
@@ -71,6 +72,21 @@ test('200 once for ten openings of a link at once', async () => {
   const token = await mailed()
   const all = await Promise.all(Array.from({ length: 10 }, () => verify(token)))
   expect(all.map(({ status }) => status).sort()).toEqual([200, ...Array(9).fill(400)])
+})
+
+test('400 VALIDATION_ERROR for a link that is opened while its user gets another address', async () => {
+  const { app, asStranger, mailed, verify } = await start()
+  const { id } = await asStranger.auth.register(eve)
+  const token = await mailed()
+  const { answer } = await app.db.transaction().execute(async (trx) => {
+    await trx.selectFrom('users').select('id').where('id', '=', id).forNoKeyUpdate().execute()
+    const answer = verify(token)
+    const waiting = sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    await expect.poll(async () => (await waiting.execute(app.db)).rows.length).toBe(1)
+    await users.applyChanges(app, trx, id, { email: 'other@example.org' })
+    return { answer }
+  })
+  expect(await code(await answer)).toEqual([400, 'VALIDATION_ERROR'])
 })
 
 test('202 for a resend with an equal body whether or not the account exists; at most three mails per hour to an address', async () => {

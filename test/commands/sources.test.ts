@@ -296,7 +296,7 @@ test('over HTTP: --dry-run lists what the server would fetch; 3 for a source tha
   expect(items.map(({ action, source }) => [action, source])).toEqual([...Array(3).fill(['created', 'one']), ['failed', 'two']])
   expect(summary).toMatchObject({ dry_run: true, created: 3, failed: 1, bytes: 3 })
   const some = await dms(['sources', 'sync', 'one', '-n', '--max-files', '2'])
-  expect(some).toMatchObject({ code: 0, stderr: 'one: the first 2 files that the server has found\n' })
+  expect(some).toMatchObject({ code: 0, stderr: 'one: the first 2 files that the server has found\ndry run: nothing was changed\n' })
   expect((await asAdmin.sources.list())[0]).toMatchObject({ document_count: 0, last_sync: null })
 })
 

@@ -60,6 +60,8 @@ export function startBatch(cli: Cli, command: string, { isDryRun = false, column
       if (failed > 0 && cli.exit === 'OK') cli.exit = failed === total ? 'FAILED' : 'PARTIAL'
       const parts = [...counts].filter(([, count]) => count > 0).map(([action, count]) => `${action} ${count}`)
       const sentence = `${isDryRun ? 'would be: ' : ''}${parts.join(' · ') || 'nothing to do'}`
+      // Rows for programs look like those of a real run.
+      if (isDryRun && !cli.options.isJson && !cli.options.isHuman) cli.note('dry run: nothing was changed')
       results.finish({ dry_run: isDryRun, total, ...Object.fromEntries(counts), bytes, ...more }, sentence)
     },
   }

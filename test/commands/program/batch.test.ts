@@ -5,10 +5,14 @@ import { type Format, type RenderOptions, render } from '../../../src/cli/output
 import type { Cli } from '../../../src/cli/runtime/context.ts'
 import { escapeControls } from '../../../src/log/escape.ts'
 
-type Asked = Partial<Pick<RenderOptions, 'isHuman' | 'fields' | 'header'>> & { isEndless?: boolean; isSilent?: boolean }
+type Asked = Partial<Pick<RenderOptions, 'isHuman' | 'fields' | 'header'>> & { isEndless?: boolean; isSilent?: boolean; isDryRun?: boolean }
 
 /** Runs a batch of `items` in a format and returns its output. */
-function runBatch(format: Format, actions: readonly string[], { isHuman = false, isEndless = false, ...asked }: Asked = {}) {
+function runBatch(
+  format: Format,
+  actions: readonly string[],
+  { isHuman = false, isEndless = false, isDryRun = false, ...asked }: Asked = {},
+) {
   const said = { stdout: '', stderr: '' }
   const width = Number.POSITIVE_INFINITY
   const rendering = {
@@ -27,6 +31,7 @@ function runBatch(format: Format, actions: readonly string[], { isHuman = false,
     exit: 'OK',
     print: (result: object, shape: Parameters<typeof render>[1]) => (said.stdout += render(result, shape, rendering)),
     write: (text: string) => (said.stdout += text),
+    note: (text: string) => (said.stderr += `${text}\n`),
     warn: (text: string) => (said.stderr += `${escapeControls(text)}\n`),
   } as unknown as Cli
   let time = Date.parse('2026-01-02T03:04:05Z')
@@ -34,7 +39,7 @@ function runBatch(format: Format, actions: readonly string[], { isHuman = false,
     time += 1000
     return new Date(time)
   }
-  const batch = startBatch(cli, 'users import', { now, isEndless })
+  const batch = startBatch(cli, 'users import', { now, isEndless, isDryRun })
   for (const [index, action] of actions.entries()) {
     const isFailed = action === 'failed'
     batch.add({
@@ -68,6 +73,18 @@ const summary = {
   exit_code: 3,
 }
 const item = { type: 'item', action: 'failed', key: 'row 1', id: null, error: { code: 'VALIDATION_ERROR', message: 'bad\nrow' } }
+
+test('a dry run says so: in the sentence or the summary, else on standard error', () => {
+  const note = 'dry run: nothing was changed\n'
+  for (const format of ['tsv', 'csv', 'table', 'id'] as const) expect(runBatch(format, ['created'], { isDryRun: true }).stderr).toBe(note)
+  for (const format of ['json', 'jsonl'] as const) {
+    const { stdout, stderr } = runBatch(format, ['created'], { isDryRun: true })
+    expect([stderr, /"dry_run": ?true/.test(stdout)]).toEqual(['', true])
+  }
+  const { stdout, stderr } = runBatch('table', ['created'], { isDryRun: true, isHuman: true })
+  expect([stderr, stdout]).toEqual(['', expect.stringMatching(/^would be: created 1 /)])
+  expect(runBatch('tsv', ['created']).stderr).toBe('')
+})
 
 test('jsonl streams the items and ends with one summary', () => {
   const { stdout, exit } = runBatch('jsonl', mixed)

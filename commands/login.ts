@@ -7,8 +7,7 @@ import { columnsOf, rejectOutputFlags } from '../src/cli/output/output.ts'
 import { type Context, type Contexts, parseContextName, parseServerUrl } from '../src/cli/remote/contexts.ts'
 import { loadContexts, updateContexts } from '../src/cli/remote/contexts-file.ts'
 import { type Credential, saveCredential, withCredentialsLock } from '../src/cli/remote/credentials.ts'
-import type { RemoteTarget } from '../src/cli/remote/remote-client.ts'
-import { rejectLocalFlags } from '../src/cli/remote/target.ts'
+import { type RemoteTarget, rejectLocalFlags } from '../src/cli/remote/target.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { Failure, usage } from '../src/cli/runtime/exit.ts'
 import { dms } from '../src/log/fix.ts'
@@ -95,7 +94,7 @@ function resolveServer(cli: Cli, serverUrl: string | undefined): RemoteTarget {
   if (serverUrl === undefined) {
     const target = cli.target
     if (target.url === null) throw usage('no server given', dms`login https://dms.example.org`)
-    return { ...target, url: target.url }
+    return target
   }
   const url = parseServerUrl(serverUrl, requestedTarget)
   return { name: url, url, context: null, isByUrl: true, caFile: requestedTarget.caFile }

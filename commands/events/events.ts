@@ -73,8 +73,8 @@ const tail = (cli: Cli) =>
       const signal = cli.serviceSignal
       if (cli.options.printCurl) throw usage('events tail cannot use --print-curl: curl has no WebSocket client')
       const { openLocalEvents, openRemoteEvents } = await import('../../src/cli/remote/event-transports.ts')
-      const { url, ...target } = cli.target
-      const transport = await (url === null ? openLocalEvents(cli) : openRemoteEvents(cli, { ...target, url }))
+      const { target } = cli
+      const transport = await (target.url === null ? openLocalEvents(cli) : openRemoteEvents(cli, target))
       const { eventStream } = await import('../../src/client/event-stream.ts')
       const onReconnect = (reason: string, seconds: number) => {
         if (!flags.reconnect) throw new Failure('UNAVAILABLE', `connection lost: ${reason}`)

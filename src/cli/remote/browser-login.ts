@@ -8,7 +8,8 @@ import type { Client } from '../../client/client.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
 import { type Credential, createCredential } from './credentials.ts'
-import { openAnonymousClient, type RemoteTarget } from './remote-client.ts'
+import { openAnonymousClient } from './remote-client.ts'
+import type { RemoteTarget } from './target.ts'
 
 /** Prints the URL, opens it if there is a desktop, and waits. Throws Failure AUTH if the sign-in fails, NOT_FOUND if the server has no OIDC. */
 export async function signInWithBrowser(cli: Cli, target: RemoteTarget): Promise<Credential> {

@@ -8,7 +8,7 @@ import { type EntryStream, type Form, type OpenConnection, withQuery } from '../
 import { shellWord } from '../../log/escape.ts'
 import { Failure } from '../runtime/exit.ts'
 import type { LookupPrinter, PrintLookup } from './curl-lookup.ts'
-import type { RemoteTarget } from './remote-client.ts'
+import type { RemoteTarget } from './target.ts'
 
 /** Ends the command successfully. */
 class RequestPrinted extends Failure {

@@ -7,8 +7,8 @@ import * as users from '../../users/users.ts'
 import type { Cli } from '../runtime/context.ts'
 import { Failure } from '../runtime/exit.ts'
 import { auditCommand } from './local-client.ts'
-import { loadCertificates, openRemoteClient, type RemoteTarget } from './remote-client.ts'
-import { rejectLocalFlags } from './target.ts'
+import { loadCertificates, openRemoteClient } from './remote-client.ts'
+import { type RemoteTarget, rejectLocalFlags } from './target.ts'
 
 export type EventTransport = Pick<StreamOptions, 'url' | 'dispatcher' | 'token' | 'renew'>
 

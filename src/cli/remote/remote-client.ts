@@ -7,7 +7,7 @@ import { exitOf, Failure } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 import type { Env } from '../runtime/private-file.ts'
 import { openSession, type Session } from './session.ts'
-import type { Target } from './target.ts'
+import type { RemoteTarget } from './target.ts'
 
 export interface ConnectOptions {
   readonly env: Env
@@ -18,9 +18,6 @@ export interface ConnectOptions {
   readonly note: (text: string) => void
   readonly warn: (text: string) => void
 }
-
-/** Target with a URL. */
-export type RemoteTarget = Target & { readonly url: string }
 
 export interface RemoteClient extends Client {
   close(): Promise<void>
@@ -64,7 +61,7 @@ export const openAnonymousClient = (target: RemoteTarget, connection: ConnectOpt
   connect(target, connection, { token: async () => token }, async () => {})
 
 /** Loads the CA certificates of --ca-file or the context, which replace the system's, as with curl. Throws Failure CONFIG. */
-export function loadCertificates({ caFile }: Pick<Target, 'caFile'>): { ca?: string } {
+export function loadCertificates({ caFile }: Pick<RemoteTarget, 'caFile'>): { ca?: string } {
   if (caFile === null) return {}
   try {
     return { ca: readCertificates(caFile) }

@@ -7,7 +7,7 @@ import { Failure, usage } from '../runtime/exit.ts'
 import type { GlobalOptions } from '../runtime/options.ts'
 import type { Env } from '../runtime/private-file.ts'
 import { type Credential, createCredential, loadCredentials, saveCredential, withCredentialsLock } from './credentials.ts'
-import type { Target } from './target.ts'
+import type { RemoteTarget } from './target.ts'
 
 /** Time before its expiry at which a token is renewed. */
 const renewBeforeMs = 5 * 60_000
@@ -32,7 +32,7 @@ export interface SessionOptions {
 }
 
 /** Opens the session of a remote target: DMS_TOKEN with --url or DMS_URL, else the saved credential of the context. Throws Failure USAGE. */
-export function openSession(target: Target, session: SessionOptions): Session {
+export function openSession(target: RemoteTarget, session: SessionOptions): Session {
   const { DMS_TOKEN: token, DMS_TOKEN_FILE: file } = session.env
   if (target.isByUrl && token && file) throw usage('DMS_TOKEN and DMS_TOKEN_FILE are both set; use one of them')
   if (target.isByUrl && token) {
@@ -44,7 +44,7 @@ export function openSession(target: Target, session: SessionOptions): Session {
 }
 
 /** Reads the token again after a rejection: another program updates the file. */
-function openFileSession(target: Target, file: string): Session {
+function openFileSession(target: RemoteTarget, file: string): Session {
   const read = async () => {
     try {
       return (await readFile(file, 'utf8')).trim()
@@ -67,7 +67,7 @@ function openFileSession(target: Target, file: string): Session {
   }
 }
 
-function openContextSession(target: Target, { env, options, openAnonymousClient, warn }: SessionOptions): Session {
+function openContextSession(target: RemoteTarget, { env, options, openAnonymousClient, warn }: SessionOptions): Session {
   const { name, url, context } = target
   let cached: { credential: Credential; issuedMs: number } | null = null
   let hasLoaded = false
@@ -85,13 +85,13 @@ function openContextSession(target: Target, { env, options, openAnonymousClient,
   const refresh = async (old: Credential | null): Promise<Credential | null> => {
     if (!old?.expires_at) return null
     const { auth } = await openAnonymousClient()
-    return auth.refresh(old.token).then((answer) => createCredential(url ?? '', answer), ignoreUnauthorized)
+    return auth.refresh(old.token).then((answer) => createCredential(url, answer), ignoreUnauthorized)
   }
   const signIn = async (): Promise<Credential | null> => {
     if (!context || !hasPasswordSource(context)) return null
     if (context.username === undefined)
       throw new Failure('CONFIG', `context "${name}" has a password source but no username`, {
-        fix: dms`login ${url ?? ''} --name ${name} --username USER`,
+        fix: dms`login ${url} --name ${name} --username USER`,
       })
     const password = await readPassword(context, env, options)
     const { auth } = await openAnonymousClient()
@@ -99,7 +99,7 @@ function openContextSession(target: Target, { env, options, openAnonymousClient,
       if (!isUnauthorized(error)) throw error
       throw new Failure('AUTH', `${url} refuses ${context.username} with the password in ${describePasswordSource(context)}`)
     })
-    return createCredential(url ?? '', answer)
+    return createCredential(url, answer)
   }
   /** Concurrent commands renew once; the others load the new token. */
   const renewStored = async (rejected: string | null): Promise<string | null> => {
@@ -142,17 +142,17 @@ function openContextSession(target: Target, { env, options, openAnonymousClient,
 }
 
 /** Returns the error that asks the user to sign in. */
-export function notSignedInError({ name, url }: Target, { isExpired }: { readonly isExpired: boolean }): Failure {
+export function notSignedInError({ name, url }: RemoteTarget, { isExpired }: { readonly isExpired: boolean }): Failure {
   const server = name === url ? url : `${name} (${url})`
   return new Failure('AUTH', isExpired ? `the session with ${server} has expired` : `not signed in to ${server}`, {
-    fix: name === url ? [dms`login ${url}`, ', or set DMS_TOKEN or DMS_TOKEN_FILE'] : dms`login ${url ?? ''} --name ${name}`,
+    fix: name === url ? [dms`login ${url}`, ', or set DMS_TOKEN or DMS_TOKEN_FILE'] : dms`login ${url} --name ${name}`,
   })
 }
 
 /** Returns the error for a rejected token from a variable. Such a token cannot be renewed. */
-const rejectedTokenError = ({ url }: Target, variable: string): Failure =>
+const rejectedTokenError = ({ url }: RemoteTarget, variable: string): Failure =>
   new Failure('AUTH', `${url} refuses the token of ${variable}: it has expired, or another server issued it`, {
-    fix: [dms`login ${url ?? ''}`, ', or a token that does not expire: ', dms`tokens create`],
+    fix: [dms`login ${url}`, ', or a token that does not expire: ', dms`tokens create`],
   })
 
 const expiresSoon = (credential: Credential): boolean => !isValid(credential, renewBeforeMs)

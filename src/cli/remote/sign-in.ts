@@ -1,7 +1,8 @@
 /** Sign-in at a remote server. */
 import { Failure, usage } from '../runtime/exit.ts'
 import { type Credential, createCredential } from './credentials.ts'
-import { type ConnectOptions, openAnonymousClient, type RemoteTarget } from './remote-client.ts'
+import { type ConnectOptions, openAnonymousClient } from './remote-client.ts'
+import type { RemoteTarget } from './target.ts'
 
 /** Signs in with user name or e-mail address and password. Throws Failure AUTH if they are wrong. */
 export async function signInWithPassword(

@@ -16,18 +16,21 @@ export interface RequestedTarget {
   readonly isInsecureAllowed: boolean
 }
 
-export interface Target {
+/** A server, or this machine, whose `url` is null. */
+export type Target = RemoteTarget | typeof localTarget
+
+export interface RemoteTarget {
   /** context name; the URL if no context has it */
   readonly name: string
-  /** scheme, host and port; null: this machine */
-  readonly url: string | null
+  /** scheme, host and port */
+  readonly url: string
   readonly context: Context | null
   /** given by --url or DMS_URL; DMS_TOKEN applies then */
   readonly isByUrl: boolean
   readonly caFile: string | null
 }
 
-const localTarget: Target = { name: localContext, url: null, context: null, isByUrl: false, caFile: null }
+const localTarget = { name: localContext, url: null, context: null, isByUrl: false, caFile: null } as const
 
 /** Selects the server. Throws Failure NOT_FOUND for an unknown context, USAGE for an invalid URL. */
 export function resolveTarget(requested: RequestedTarget, contexts: Contexts): Target {

@@ -11,7 +11,7 @@ import type { OpenOptions } from '../../open-app.ts'
 import { connectErrorMessage } from '../output/error-lines.ts'
 import { render, type Shape } from '../output/output.ts'
 import { type Contexts, localContext } from '../remote/contexts.ts'
-import type { ConnectOptions, RemoteTarget } from '../remote/remote-client.ts'
+import type { ConnectOptions } from '../remote/remote-client.ts'
 import { rejectLocalFlags, rejectRemoteTarget, resolveTarget, type Target } from '../remote/target.ts'
 import { type Exit, usage } from './exit.ts'
 import { type GlobalOptions, readGlobalOptions, type Terminal } from './options.ts'
@@ -221,12 +221,11 @@ export function createCli(program: Command, terminal: Terminal & { stdout: NodeJ
         localApp = await open()
         return openLocalClient(localApp, cli)
       }
-      const remote: RemoteTarget = { ...target, url: target.url }
-      rejectLocalFlags(cli.options, remote.url)
-      if (cli.options.printCurl) return (await import('../remote/curl-client.ts')).createCurlClient(remote, cli.write)
+      rejectLocalFlags(cli.options, target.url)
+      if (cli.options.printCurl) return (await import('../remote/curl-client.ts')).createCurlClient(target, cli.write)
       const { openRemoteClient } = await import('../remote/remote-client.ts')
-      const client = await openRemoteClient(remote, cli.connectOptions)
-      server = remote.url
+      const client = await openRemoteClient(target, cli.connectOptions)
+      server = target.url
       endings.push(() => client.close())
       return client
     },

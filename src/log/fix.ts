@@ -28,7 +28,7 @@ export function dms(literals: TemplateStringsArray, ...values: readonly string[]
 }
 
 /** Formats a fix as one line, quoted for a shell. `flagsFor` returns the flags that are added to a command. */
-export const formatFix = (fix: Fix, flagsFor: (words: readonly string[]) => readonly string[]): string =>
+export const formatFix = (fix: Fix, flagsFor: (words: readonly string[]) => readonly string[] = () => []): string =>
   [fix]
     .flat()
     .map((part) => (typeof part === 'string' ? part : formatCommand(part, flagsFor(part.words))))

@@ -8,6 +8,7 @@ import { readOrCreateSecret, replaceSecretFile } from '../config/secret-file.ts'
 import { withLock } from '../db/lock.ts'
 import type { Trx } from '../db/pool.ts'
 import { ConfigError, invalid } from '../errors.ts'
+import { dms } from '../log/fix.ts'
 import { SourceFailure } from '../ports/source-type.ts'
 
 export interface Credentials {
@@ -93,10 +94,9 @@ function decryptNamed(keys: Keys, { id, name }: { id: string; name: string }, by
   try {
     return decrypt(keys, id, bytes)
   } catch {
-    throw new SourceFailure(
-      'SOURCE_UNAUTHORIZED',
-      `Cannot decrypt the password of source "${name}": it was encrypted with another key. Fix: dms sources rotate-key --old-key-file FILE, or dms sources update "${name}" --username USER --password-file FILE`,
-    )
+    const message = `Cannot decrypt the password of source "${name}": it was encrypted with another key`
+    const fix = [dms`sources rotate-key --old-key-file FILE`, ', or ', dms`sources update ${name} --username USER --password-file FILE`]
+    throw Object.assign(new SourceFailure('SOURCE_UNAUTHORIZED', message), { fix })
   }
 }
 

@@ -329,3 +329,17 @@ test('over HTTP: 2 for server-only options', async () => {
     expect(await dms(['sources', 'sync', 'one', ...flags])).toMatchObject({ code: 2, stderr: expect.stringContaining('server only') })
   expect((await dms(['sources', 'rotate-key'])).code).toBe(2)
 })
+
+test('rotate-key: 1 for a password of another key; the fix has the name of the source as a shell reads it', async () => {
+  const { dms, make, dataDir } = await start('local')
+  await make("$(ana)'s", { type: 'webdav', url: 'https://dav.example.org/', username: 'ana', password: 'secret' })
+  await writeFile(join(dataDir, 'sources_key'), Buffer.alloc(32).toString('base64'))
+  expect(await dms(['sources', 'rotate-key', '--local'])).toMatchObject({
+    code: 1,
+    stderr: [
+      'error: Cannot decrypt the password of source "$(ana)\'s": it was encrypted with another key',
+      "         fix: dms sources rotate-key --old-key-file FILE --local, or dms sources update '$(ana)'\\''s' --username USER --password-file FILE --local",
+      '',
+    ].join('\n'),
+  })
+})

@@ -24,7 +24,7 @@ test('SYNC_LOOKS_DESTRUCTIVE when more than half of 20 files have changed: nothi
   await put('a-new.txt', 'new')
   const status = await sync()
   expect(status).toMatchObject(stopped)
-  expect(status.error?.message).toContain('dms sources sync "share" --accept-changes')
+  expect(status.error?.message).toContain('If these changes are intended: dms sources sync share --accept-changes. ')
   expect(await state()).toEqual(before)
   expect(await asAdmin.sources.get(source.id)).toMatchObject({ status: 'error', last_error: status.error?.message })
 })

@@ -4,6 +4,7 @@
  * etags, and a renamed folder new paths, for unchanged files.
  */
 import type { App } from '../../app.ts'
+import { dms, formatFix } from '../../log/fix.ts'
 import { type SourceEntry, SourceFailure, type SourceFile } from '../../ports/source-type.ts'
 import * as counts from './change-counts.ts'
 import { compareListing, flushMarks, pickKnown } from './compare-listing.ts'
@@ -160,8 +161,14 @@ async function recordKnownBytes(context: SyncContext, results: readonly FetchRes
 export function judgeChanges(app: App, name: string, known: number, touched: number): SourceFailure | null {
   const share = app.config.sources.max_change_share
   if (known < counts.minKnownFiles || touched <= share * known) return null
+  const fix = formatFix([
+    'If these changes are intended: ',
+    dms`sources sync ${name} --accept-changes`,
+    '. If earlier syncs did damage: ',
+    dms`sources rollback ${name} --before TIME`,
+  ])
   return new SourceFailure(
     'SYNC_LOOKS_DESTRUCTIVE',
-    `At least ${touched} of the ${known} known files have changed or vanished, more than sources.max_change_share (${share}) allows. Nothing was applied. If these changes are intended: dms sources sync "${name}" --accept-changes. If earlier syncs did damage: dms sources rollback "${name}" --before TIME.`,
+    `At least ${touched} of the ${known} known files have changed or vanished, more than sources.max_change_share (${share}) allows. Nothing was applied. ${fix}.`,
   )
 }

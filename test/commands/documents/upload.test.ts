@@ -81,10 +81,18 @@ describe.each(cliTransports)('%s:', (transport) => {
       stderr: expect.stringContaining('path: the value is empty'),
     })
     const label = await dms(['documents', 'upload', good, '--label', 'no such'])
-    expect(label).toMatchObject({ code: 6, stdout: '', stderr: expect.stringContaining("fix: dms labels create 'no such'\n") })
+    expect(label).toMatchObject({
+      code: 6,
+      stdout: '',
+      stderr: expect.stringContaining("fix: dms labels create 'no such', or one of: dms labels list\n"),
+    })
     // It would wait for files otherwise.
     const watch = await dms(['documents', 'watch', folder, '--label', 'no such'])
-    expect(watch).toMatchObject({ code: 6, stdout: '', stderr: expect.stringContaining("fix: dms labels create 'no such'\n") })
+    expect(watch).toMatchObject({
+      code: 6,
+      stdout: '',
+      stderr: expect.stringContaining("fix: dms labels create 'no such', or one of: dms labels list\n"),
+    })
   })
 
   test('upload: names with percent signs and quotes stay as they are', async () => {

@@ -16,24 +16,39 @@ interface Entry extends DocumentVector {
   readonly document: IndexedDocument
 }
 
+interface IndexingOptions {
+  /** null: the live one */
+  generation?: number | null
+  signal?: AbortSignal
+}
+
 /** Number of concurrent batches: one is analyzed while PostgreSQL writes the other. */
 const maxConcurrent = 2
 
-/** Writes the entries of documents into a generation (null: the live one). Deletes entries of documents that no longer exist. Throws the reason of `signal`. */
+/** Writes the entries of documents into a generation. Deletes entries of documents that no longer exist. Throws the reason of `signal`. */
 export async function indexDocuments(
   db: Db,
   stored: StoredWords,
   documentIds: readonly string[],
-  { generation = null, signal }: { generation?: number | null; signal?: AbortSignal } = {},
+  { generation = null, signal }: IndexingOptions = {},
 ): Promise<void> {
   // Sorted: transactions that index the same documents wait for each other and cannot deadlock.
   const ids = [...new Set(documentIds)].sort()
-  await mapConcurrently(await batchesOf(db, ids), maxConcurrent, (batch) => indexBatch(db, stored, batch, generation), signal)
+  await mapConcurrently(await batchesOf(db, ids), maxConcurrent, (batch) => indexBatch(db, stored, batch, { generation, signal }), signal)
 }
 
-async function indexBatch(db: Db, stored: StoredWords, ids: readonly string[], generation: number | null): Promise<void> {
+async function indexBatch(
+  db: Db,
+  stored: StoredWords,
+  ids: readonly string[],
+  { generation = null, signal }: IndexingOptions,
+): Promise<void> {
   if (ids.length === 0) return
   const vocabulary = new Vocabulary()
+  const onPassage = async () => {
+    signal?.throwIfAborted()
+    await storeManyCodes(db, stored, vocabulary)
+  }
   await retryAfterSwap(() =>
     db.transaction().execute(async (trx) => {
       // The index can be rebuilt: a crash of the database may cost the last moment of it, never a document. The commit of the job flushes both.
@@ -43,7 +58,7 @@ async function indexBatch(db: Db, stored: StoredWords, ids: readonly string[], g
       const segments = await loadSegments(trx, generation)
       // One writer of a document at a time. It reads the document under the lock: the last writer has read the latest version.
       await sql`select pg_advisory_xact_lock(hashtext('dms search'), hashtext(id)) from unnest(${ids}::text[]) id`.execute(trx)
-      await writeEntries(trx, segments, ids, vocabulary, () => storeManyCodes(db, stored, vocabulary))
+      await writeEntries(trx, segments, ids, vocabulary, onPassage)
     }),
   )
   await storeVocabulary(db, stored, vocabulary)

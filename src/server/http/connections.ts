@@ -17,8 +17,8 @@ export function tuneConnections(server: Server, handler: RequestListener, idleTi
   server.requestTimeout = 0
   server.headersTimeout = 20_000
   server.keepAliveTimeout = 65_000
-  const unanswered = trackAnswers(server)
-  closeIdleSockets(server, idleTimeoutMs, unanswered)
+  trackAnswers(server)
+  closeIdleSockets(server, idleTimeoutMs)
   server.prependListener('request', drainAfterAnswer)
   server.on('checkContinue', (request, response) => {
     drainAfterAnswer(request, response)
@@ -31,7 +31,7 @@ export function tuneConnections(server: Server, handler: RequestListener, idleTi
   // Without a listener, node:http closes the connection.
   server.on('connect', async (_request, socket) => {
     socket.on('error', () => socket.destroy())
-    await whenAnswered(unanswered, socket)
+    await whenAnswered(socket)
     answerAndClose(socket, 'METHOD_NOT_ALLOWED', { allow: '' }, 405, 'allow: \r\n')
   })
   // node:http would refuse a request without Host with an empty body. findAmbiguity() refuses it.
@@ -55,28 +55,25 @@ function openDrain(server: Server): () => void {
 }
 
 /** Requests of a connection whose answers are not complete. */
-type Unanswered = WeakMap<Duplex, Set<ServerResponse>>
+const unanswered = new WeakMap<Duplex, Set<ServerResponse>>()
 
-/** Tracks the requests of a server from now on. */
-export function trackAnswers(server: Server): Unanswered {
-  const unanswered: Unanswered = new WeakMap()
+function trackAnswers(server: Server): void {
   const track = ({ socket }: IncomingMessage, response: ServerResponse): void => {
     const responses = unanswered.get(socket) ?? new Set()
     unanswered.set(socket, responses.add(response))
     response.once('close', () => responses.delete(response))
   }
   server.prependListener('request', track).prependListener('checkContinue', track)
-  return unanswered
 }
 
 /** Waits until the earlier requests of a connection are answered. Their client takes the next answer for that of the first one. */
-export async function whenAnswered(unanswered: Unanswered, connection: Duplex): Promise<void> {
+export async function whenAnswered(connection: Duplex): Promise<void> {
   const responses = [...(unanswered.get(connection) ?? [])]
   await Promise.all(responses.map((response) => new Promise((resolve) => response.once('close', resolve))))
 }
 
 /** Closes connections without traffic, except those whose client waits for a handler: an import of thousands of users hashes for minutes. */
-function closeIdleSockets(server: Server, idleTimeoutMs: number, unanswered: Unanswered): void {
+function closeIdleSockets(server: Server, idleTimeoutMs: number): void {
   server.setTimeout(idleTimeoutMs, (socket) => {
     const isWaiting = ({ req, writableLength }: ServerResponse) => req.complete && writableLength === 0
     const isHandled = [...(unanswered.get(socket) ?? [])].some(isWaiting) && socket.writableLength === 0

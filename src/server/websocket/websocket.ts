@@ -14,7 +14,7 @@ import { AppError } from '../../errors.ts'
 import { channel, type EventType } from '../../events.ts'
 import { clientNetwork } from '../../http/rate-limit.ts'
 import { openForwardedIp } from '../http/client-ip.ts'
-import { trackAnswers, whenAnswered } from '../http/connections.ts'
+import { whenAnswered } from '../http/connections.ts'
 import type { ReplicaReads } from '../replica-reads.ts'
 import { type ServerHeartbeat, startServerHeartbeat } from '../server-heartbeat.ts'
 import { releaseOthers, releaseSlot, takeSlot } from './connection-slots.ts'
@@ -148,10 +148,9 @@ export async function openWebSockets(
     const anonymous = [...sockets.values()].filter(({ session, ip }) => !session && clientNetwork(ip) === from)
     return checkUpgrade(request, config.server, anonymous.length)
   }
-  const unanswered = trackAnswers(server)
   const upgrade = async (request: IncomingMessage, connection: Duplex, head: Buffer) => {
     connection.on('error', () => connection.destroy())
-    await whenAnswered(unanswered, connection)
+    await whenAnswered(connection)
     const error = refusal(request)
     // No subprotocol is supported. The library would answer a malformed list in HTML.
     delete request.headers['sec-websocket-protocol']

@@ -1,10 +1,8 @@
 /** Creates a backup without downtime: first all tables from one snapshot, then their stored files. */
 import { hash, randomBytes } from 'node:crypto'
-import { createReadStream, createWriteStream } from 'node:fs'
 import { type FileHandle, readFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { pipeline } from 'node:stream/promises'
 import { fileRemovalLock, type HeldLock, withLock } from '../../db/lock.ts'
 import type { Database } from '../../db/pool.ts'
 import { openCollector } from '../../files/free-buffers.ts'
@@ -42,6 +40,8 @@ export const secretNames = ['jwt_secret', 'sources_key'] as const
 
 /** Size of a part of a table, which is held in memory. */
 const partBytes = 4 << 20
+/** Bytes that are read from the list of stored files at a time. */
+const listChunkBytes = 1 << 16
 /** Maximum wait for running file removals. */
 const filesLockTimeoutMs = 60_000
 
@@ -110,9 +110,7 @@ async function writeBackup(
     rows = await writeTables(snapshot, head, put)
     if (options.settings) await put(at.configPath(head.id), encodeJson(options.settings))
     if (options.withSecrets) await writeSecrets(installation.config.data_dir, head.id, put)
-    await pipeline(options.withFiles ? snapshot.copyFileList() : [], createWriteStream('', { fd: list.fd, autoClose: false })).catch(
-      addPath(tmpdir()),
-    )
+    if (options.withFiles) await list.writeFile(snapshot.copyFileList()).catch(addPath(tmpdir()))
   } finally {
     await snapshot.close()
   }
@@ -199,9 +197,19 @@ async function* listFilePaths(list: FileHandle, damaged: ReadonlyMap<string, Fil
 }
 
 async function* readFileList(list: FileHandle): AsyncGenerator<[sha256: string, size: number, address: string]> {
-  for await (const line of readLines(createReadStream('', { fd: list.fd, start: 0, autoClose: false }))) {
+  for await (const line of readLines(readChunks(list))) {
     const [sha256 = '', size, address = ''] = line.split('\t')
     yield [sha256, Number(size), address]
+  }
+}
+
+/** Yields the bytes of a file from its start. A stream would close the descriptor when its reader stops, and `file` would close it again. */
+async function* readChunks(file: FileHandle): AsyncGenerator<Buffer> {
+  for (let position = 0; ; ) {
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(listChunkBytes), 0, listChunkBytes, position)
+    if (bytesRead === 0) return
+    yield buffer.subarray(0, bytesRead)
+    position += bytesRead
   }
 }
 

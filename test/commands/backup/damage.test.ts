@@ -1,5 +1,5 @@
 /** Damage of stored files and of backups is detected, reported in every run, and not copied over intact files. */
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { copyFile, cp, mkdir, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { sql } from 'kysely'
@@ -9,7 +9,8 @@ import { padToSize } from '../../../src/backup/create/copy-stored-files.ts'
 import { filePath } from '../../../src/backup/manifest.ts'
 import { quote } from '../../../src/log/escape.ts'
 import { startApp, upload } from '../../support/app.ts'
-import { connection, emptyPlace, folder, here, type Place } from '../../support/places.ts'
+import { connection, emptyPlace, folder, here, type Place, variables } from '../../support/places.ts'
+import { bareEnvironment, executable } from '../../support/processes/run.ts'
 import { storedPath } from '../../support/stored-path.ts'
 
 async function oneDocument() {
@@ -33,6 +34,17 @@ test('a warning for a name of a compressed file: the archive is not compressed',
   const { code, stderr } = await here(place, ['backup', 'create', '-q', '--to', join(dataDir, 'all.tar.gz')])
   expect([code, stderr]).toEqual([0, expect.stringMatching(/^warning: .*all.tar.gz is a tar archive without compression; .*\n$/)])
   expect((await here(place, ['backup', 'create', '-q', '--to', join(dataDir, 'all.tar')])).stderr).toBe('')
+})
+
+test('1 for a temporary folder that is full: the error names it, and the archive is removed', async () => {
+  const { place, asAda, dataDir } = await oneDocument()
+  for (let number = 0; number < 10; number++) await upload(asAda, `${number}.txt`, `file ${number}`)
+  // A limit of 512 or 1024 bytes, as of a full disk: the list of the stored files is longer.
+  const line = ['-c', 'ulimit -f 1; exec "$0" "$@"', process.execPath, executable, 'backup', 'create', '--to', join(dataDir, 'all.tar')]
+  const { status, stderr } = spawnSync('sh', line, { env: bareEnvironment(variables(place)), encoding: 'utf8' })
+  expect([status, stderr]).toEqual([1, expect.stringMatching(/^error: .*: file too large\n$/)])
+  expect(stderr).not.toContain('all.tar')
+  expect((await readdir(dataDir)).filter((name) => name.startsWith('all.tar'))).toEqual([])
 })
 
 test('restore reports what it restored, and warns, if the search index cannot be built', async () => {

@@ -41,9 +41,9 @@ export function findProblems(config: Config, name: (key: string) => string): str
   if (server.tls_key !== '' && server.tls_cert === '') require('server.tls_key', 'server.tls_cert')
   if (config.backup.key_file !== '' && isBelow(config.backup.path, config.backup.key_file))
     problems.push(`${name('backup.key_file')}: must not be in backup.path, where whoever changes a backup could sign it`)
-  // The recursive mkdir of Node never ends there.
-  const folders = { data_dir, 'storage.path': storage.path, 'storage.tmp_path': storage.tmp_path, 'backup.path': backup.path }
-  for (const [key, path] of Object.entries(folders))
+  // The recursive mkdir of Node never ends there. Folders in data_dir are not named beside it.
+  const folders = Object.entries({ 'storage.path': storage.path, 'storage.tmp_path': storage.tmp_path, 'backup.path': backup.path })
+  for (const [key, path] of [['data_dir', data_dir] as const, ...folders.filter(([, path]) => !isBelow(data_dir, path))])
     if (isBelow('/proc', path)) problems.push(`${name(key)}: ${path} is in /proc, where no folder can be created`)
   if (limits.per_page_default > limits.per_page_max)
     problems.push(`${name('limits.per_page_default')}: ${limits.per_page_default} is more than limits.per_page_max`)

@@ -139,8 +139,11 @@ test('a file that is given twice is uploaded and deleted once; -n reports an emp
   expect([code, stdout]).toEqual([0, 'ACTION\ncreated\n'])
   expect(await Array.fromAsync(asAda.documents.list())).toHaveLength(1)
   await writeFile(empty, '')
-  for (const flags of [[], ['-n']])
-    expect(await dms(['documents', 'upload', empty, ...flags])).toMatchObject({ code: 2, stderr: `${empty}: the file is empty\n` })
+  for (const [flags, note] of [
+    [[], ''],
+    [['-n'], 'dry run: nothing was changed\n'],
+  ] as const)
+    expect(await dms(['documents', 'upload', empty, ...flags])).toMatchObject({ code: 2, stderr: `${empty}: the file is empty\n${note}` })
 })
 
 test('watch: goes on after an answer of 500; after many uploads it warns of no listeners, and SIGUSR1 prints nothing', async () => {

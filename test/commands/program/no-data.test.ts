@@ -144,11 +144,15 @@ test('78 if the data folder cannot be created: a link to a missing folder, a fil
   const top = await folder()
   await symlink(join(top, 'missing'), join(top, 'link'))
   await writeFile(join(top, 'file'), '')
-  for (const dataDir of [join(top, 'link'), join(top, 'file', 'data'), '/proc/missing/data'])
+  for (const dataDir of [join(top, 'link'), join(top, 'file', 'data')])
     expect(await dms('serve --port 0', { DMS_DATA_DIR: dataDir })).toMatchObject({
       code: 78,
       stderr: expect.stringContaining(`the data folder ${dataDir} cannot be created: `),
     })
+  expect(await dms('serve --port 0', { DMS_DATA_DIR: '/proc/missing/data' })).toMatchObject({
+    code: 78,
+    stderr: 'error: DMS_DATA_DIR: /proc/missing/data is in /proc, where no folder can be created\n',
+  })
 })
 
 test('69 while the database is down, before anything is created', async () => {

@@ -142,7 +142,7 @@ test('204 DELETE of a user whose label is being renamed: it waits for the label 
   expect(answer.status).toBe(204)
 })
 
-test('404 API_TOKEN_NOT_FOUND for a token that is revoked while its user is deleted: both lock the user before the token', async () => {
+test('401 UNAUTHORIZED for a token that is revoked while its user is deleted: both lock the user before the token', async () => {
   const { app, bob, asBob } = await startApp()
   const token = await asBob.tokens.create({ name: 'scan', scopes: ['upload'] })
   const answer = await meanwhile(
@@ -151,7 +151,7 @@ test('404 API_TOKEN_NOT_FOUND for a token that is revoked while its user is dele
     () => asBob.send('DELETE', `/api/tokens/${token.id}`),
     (trx) => trx.deleteFrom('users').where('id', '=', bob.id).execute(),
   )
-  expect(answer.status).toBe(404)
+  expect(answer.status).toBe(401)
 })
 
 test('204 DELETE of a user while the OCR queue is counted: the count leaves the user out', async () => {

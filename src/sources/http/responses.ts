@@ -51,6 +51,10 @@ export class ResponseFailure extends SourceFailure {
   }
 }
 
+/** Returns whether the source needs a pause: it is too slow, or asked for one. More requests would not help. */
+export const needsPause = (problem: { code: string }): boolean =>
+  problem.code === 'SOURCE_TOO_SLOW' || (problem instanceof ResponseFailure && problem.retryAfterMs !== null)
+
 /** Returns the failure for a status. */
 export function toResponseFailure(raw: ResponseHead): ResponseFailure {
   const status = raw.statusCode

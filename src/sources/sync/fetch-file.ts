@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { App } from '../../app.ts'
 import { AppError } from '../../errors.ts'
 import { type SourceBody, SourceFailure, type SourceFile } from '../../ports/source-type.ts'
-import { ResponseFailure } from '../http/responses.ts'
+import { needsPause } from '../http/responses.ts'
 import { type FetchRequest, type FetchResult, type SyncContext, unknownVersion, type Version } from './sync-context.ts'
 
 /** Delays before the second and the third attempt. */
@@ -43,7 +43,7 @@ const failedResult = (request: FetchRequest, outcome: 'skipped' | 'failed', prob
   code: problem.code,
   message: problem.message,
   isSourceWide: problem instanceof SourceFailure && problem.isSourceWide,
-  hasRetryAfter: problem instanceof ResponseFailure && problem.retryAfterMs !== null,
+  needsPause: needsPause(problem),
 })
 
 /** Reads a file into the staging area of the store. */

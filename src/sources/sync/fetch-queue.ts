@@ -67,7 +67,7 @@ export function openFetchQueue(
   let next = 0
   const paths = new Set<string>()
   const fetched: FetchResult[] = []
-  /** source-wide failures of which it is open whether they concern their files only */
+  /** source-wide failures that may still concern their files only */
   let sourceFailures: FetchResult[] = []
   let consecutiveFailures = 0
   let running = 0
@@ -97,8 +97,7 @@ export function openFetchQueue(
       if (sourceFailures.length < maxSourceFailures) return
       const failures = sourceFailures
       sourceFailures = []
-      const isAway = file.hasRetryAfter || file.code === 'SOURCE_TOO_SLOW' || consecutiveFailures >= maxConsecutiveFailures
-      if (isAway || !(await canBeListed(context)))
+      if (file.needsPause || consecutiveFailures >= maxConsecutiveFailures || !(await canBeListed(context)))
         throw new SourceFailure(file.code as SourceFailureCode, file.message, { isRetryable: !finalCodes.includes(file.code) })
       fetched.push(...failures)
       return

@@ -54,8 +54,8 @@ export type FetchResult = { request: FetchRequest } & (
   | { outcome: 'staged'; staged: StagedFile; version: Version }
   /** fetched to compare its bytes; nothing is staged */
   | { outcome: 'hashed'; sha256: string; size: number; version: Version }
-  /** `isSourceWide`: the failure may concern the whole source. `hasRetryAfter`: the server asked for a pause */
-  | { outcome: 'skipped' | 'failed'; code: string; message: string; isSourceWide: boolean; hasRetryAfter: boolean }
+  /** `isSourceWide`: the failure may concern the whole source. `needsPause`: see needsPause() */
+  | { outcome: 'skipped' | 'failed'; code: string; message: string; isSourceWide: boolean; needsPause: boolean }
 )
 
 export interface WalkState {

@@ -11,7 +11,7 @@ import {
 import { openHttpClient } from '../http/http-client.ts'
 import { passwordAuth } from '../http/password-auth.ts'
 import { readBody } from '../http/read-body.ts'
-import { ResponseFailure, toSourceFailure } from '../http/responses.ts'
+import { needsPause, toSourceFailure } from '../http/responses.ts'
 import { assertHostAllowed, type Guard } from '../http/ssrf-guard.ts'
 import { testServer } from '../http/test-server.ts'
 import { folderUrl, urlBelow } from '../http/urls.ts'
@@ -80,8 +80,7 @@ export function openWebdav(address: SourceAddress, limits: SourceLimits, lookup?
         } else {
           failures = failure.isSourceWide ? failures + 1 : 0
           if (failures === maxConsecutiveFailures) {
-            const isLimit = failure.code === 'SOURCE_TOO_SLOW' || (failure instanceof ResponseFailure && failure.retryAfterMs !== null)
-            if (isLimit || !(await listOrFail('', list(''))).listing) throw failure
+            if (needsPause(failure) || !(await listOrFail('', list(''))).listing) throw failure
             failures = 0
           }
           yield { kind: 'problem', path, code: failure.code, message: failure.message }

@@ -14,8 +14,8 @@ export const hasOtherForms = ({ parts: [part], joined, quoted }: Pick<Term, 'par
   !quoted && (isMistypable(part!.text) || (joined !== null && isMistypable(joined)))
 
 /**
- * Returns whether Meilisearch can express the terms. It has no OR, no prefixes in phrases, no joined words and no numbers in groups. It does not know in which field two words
- * are neighbors, or are one word without the hyphen or space between them.
+ * Returns whether Meilisearch can express the terms. It has no OR, no prefixes in phrases, no joined words and no numbers in groups. It does not
+ * know in which field two words are neighbors, or are one word without the hyphen or space between them.
  */
 export const isExpressible = (terms: readonly Term[]): boolean =>
   terms.length <= maxTerms &&

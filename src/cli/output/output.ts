@@ -118,26 +118,20 @@ export function rejectUnknownFields(fields: readonly string[] | null, names: Rea
 }
 
 /** Throws Failure USAGE for an output flag without effect. `output` describes the output of the command, whose format only `formats` change. */
-export function rejectOutputFlags(
-  { formatFlag, fields, header, isJson }: OutputFlags,
-  output: string,
-  formats: readonly Format[] = ['json', 'jsonl'],
-): void {
-  const ignored =
-    formatFlag !== null && !formats.includes(formatFlag)
-      ? `-o ${formatFlag}`
-      : fields !== null && !(isJson && formats.includes('jsonl'))
-        ? '--fields'
-        : header !== null
-          ? header
-            ? '--header'
-            : '--no-header'
-          : null
-  if (ignored !== null)
-    throw usage(
-      `${ignored} has no effect: ${output}`,
-      formats.includes('jsonl') ? 'omit it, or pass -o json' : 'omit it; to select fields, use jq',
-    )
+export function rejectOutputFlags(flags: OutputFlags, output: string, formats: readonly Format[] = ['json', 'jsonl']): void {
+  const ignored = findIgnoredFlag(flags, formats)
+  if (ignored === null) return
+  throw usage(
+    `${ignored} has no effect: ${output}`,
+    formats.includes('jsonl') ? 'omit it, or pass -o json' : 'omit it; to select fields, use jq',
+  )
+}
+
+function findIgnoredFlag({ formatFlag, fields, header, isJson }: OutputFlags, formats: readonly Format[]): string | null {
+  if (formatFlag !== null && !formats.includes(formatFlag)) return `-o ${formatFlag}`
+  if (fields !== null && !(isJson && formats.includes('jsonl'))) return '--fields'
+  if (header !== null) return header ? '--header' : '--no-header'
+  return null
 }
 
 /** Adds null for missing fields of --fields: streamed objects may have different fields. */

@@ -51,11 +51,14 @@ export function wideEncoding(bytes: Uint8Array): string | null {
 /** Returns whether UTF-16 has the letters of one alphabet, such as Cyrillic, and ASCII. `offset`: that of the high bytes, which would be control characters. */
 function isAlphabet(sample: Uint8Array, offset: 0 | 1): boolean {
   const [high, low] = [new Uint32Array(256), new Uint32Array(256)]
+  const units = sample.length / 2
+  let others = 0
   for (let i = 0; i + 1 < sample.length; i += 2) {
+    // Binary files end here. Each upload is examined.
+    if (sample[i + offset]! >= 0x20 && ++others > 0.05 * units) return false
     high[sample[i + offset]!]!++
     low[sample[i + 1 - offset]!]!++
   }
-  const units = sample.length / 2
   const alphabet = high.indexOf(Math.max(...high))
   return (
     alphabet > 0 &&

@@ -2,13 +2,22 @@ import { parseCount } from '../../src/cli/arguments/flag-values.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { type Column, columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
+import { usage } from '../../src/cli/runtime/exit.ts'
 import type { Client } from '../../src/client/client.ts'
+import { dms } from '../../src/log/fix.ts'
 import { query } from './query.ts'
 import { reindex } from './reindex.ts'
 import { verify } from './verify.ts'
 
-export const search = (cli: Cli) =>
-  group('search', 'Search documents and manage the index', [query(cli), similar(cli), suggest(cli), reindex(cli), status(cli), verify(cli)])
+export const search = (cli: Cli) => {
+  const commands = [query(cli), similar(cli), suggest(cli), reindex(cli), status(cli), verify(cli)]
+  const command = group('search', 'Search documents and manage the index', commands)
+  command.on('command:*', (words: string[]) => {
+    const fix = ['to find documents: ', dms`search query ${words.join(' ')}`, '; its commands: ', dms`search --help`]
+    throw usage(`unknown command '${words[0]}'`, fix)
+  })
+  return command
+}
 
 type Hit = Awaited<ReturnType<Client['search']['similar']>>[number]
 

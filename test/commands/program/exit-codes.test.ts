@@ -76,6 +76,11 @@ test.each([
   ['an unknown flag', ['version', '--nope'], "error: unknown option '--nope'\n"],
   ['an unknown command, with a suggestion', ['versoin'], "error: unknown command 'versoin' — Did you mean version?\n"],
   ['an unknown subcommand', ['config', 'chekc'], "error: unknown command 'chekc' — Did you mean check?\n"],
+  [
+    'a search without its command',
+    ['search', 'invoice', '2026'],
+    "error: unknown command 'invoice'\n         fix: to find documents: dms search query 'invoice 2026'; its commands: dms search --help\n",
+  ],
   ['too many arguments', ['version', 'now'], /^error: too many arguments/],
   ['a wrong format', ['version', '-o', 'xml'], /^error: option '-o, --output <format>' argument 'xml' is invalid/],
   ['two targets', ['version', '--local', '--url', 'http://x'], /^error: option '--local' cannot be used with option '--url <url>'/],

@@ -222,7 +222,7 @@ export class PendingMigrations extends Error {
   readonly fix = dms`migrate`
 
   constructor(names: string[]) {
-    super(`migrations are pending: ${names.join(', ')}`)
+    super(`migrations are pending: ${names.length === 1 ? names[0] : `${names[0]} to ${names.at(-1)} (${names.length})`}`)
     this.name = 'PendingMigrations'
   }
 }

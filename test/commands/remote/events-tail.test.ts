@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { type Events, publish } from '../../../src/events.ts'
 import { startLive } from '../../support/processes/live.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
@@ -14,23 +13,47 @@ const other = '0198a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b'
 
 async function start(settings: Parameters<typeof startLive>[0] = {}) {
   const live = await startLive(settings, { servers: 1 })
-  const url = (live.urls[0] ?? '').replace('ws', 'http').replace('/ws', '')
-  const env = { DMS_URL: url, DMS_TOKEN: await tokenFor(live.app, live.ada) }
+  const proxy = await startProxy(Number(new URL(live.urls[0]!).port))
+  const env = { DMS_URL: proxy.url, DMS_TOKEN: await tokenFor(live.app, live.ada) }
   const tell = (data: Partial<Events['ocr_progress']>, user = live.ada) =>
     live.app.db
       .transaction()
       .execute((trx) => publish(trx, 'ocr_progress', user.id, { document_id: 'd', progress: 0, status: 'processing', ...data }))
-  /** Waits until `count` clients listen. Earlier events would be lost. */
-  const areHeard = async (count: number) => {
-    const open = () => live.app.db.selectFrom('live_places').select('id').execute()
-    for (let tries = 0; (await open()).length < count; tries++) {
-      if (tries > 3000) throw new Error('nobody listens')
-      await sleep(20)
+  return { ...live, proxy, env, tell }
+}
+
+/** Starts a proxy that counts the subscriptions of its clients, and can cut its connections. */
+async function startProxy(port: number) {
+  const sockets = new Set<Socket>()
+  let isOpen = true
+  let subscriptions = 0
+  const proxy = createServer((from) => {
+    if (!isOpen) return void from.destroy()
+    const to = connect(port, '127.0.0.1')
+    for (const socket of [from, to]) {
+      sockets.add(socket)
+      socket.on('error', () => {}).on('close', () => sockets.delete(socket))
     }
-    // The subscription message arrives after the connection is registered.
-    await sleep(1000)
+    to.on('data', (bytes) => {
+      if (bytes.includes('{"type":"subscribed"')) subscriptions++
+    })
+    from.pipe(to).pipe(from)
+  })
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  const set = (state: boolean) => {
+    isOpen = state
+    if (!state) for (const socket of sockets) socket.destroy()
   }
-  return { ...live, url, env, tell, areHeard }
+  onTestFinished(() => {
+    set(false)
+    proxy.close()
+  })
+  return {
+    url: `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`,
+    set,
+    /** Waits until the server has answered `count` subscriptions. Earlier events would be lost. */
+    subscribed: (count: number) => vi.waitUntil(() => subscriptions >= count, { timeout: 60_000 }),
+  }
 }
 
 /** Runs `dms events tail` and collects its lines. */
@@ -64,9 +87,9 @@ function tail(args: readonly string[], env: Record<string, string>) {
 }
 
 test('prints each event at once as JSON with received_at; 0 after SIGINT, 130 with --until, 143 after SIGTERM', async () => {
-  const { env, tell, areHeard, bob } = await start()
+  const { env, proxy, tell, bob } = await start()
   const [one, two, three] = [tail([], env), tail(['--document', other], env), tail(['--until', 'document_created'], env)]
-  await areHeard(3)
+  await proxy.subscribed(3)
   await tell({ progress: 50 })
   await tell({}, bob)
   await tell({ document_id: other })
@@ -109,16 +132,16 @@ test('exits 0 after --until and --count, 8 if --timeout comes first; --replay st
 })
 
 test('2 for an unknown event or --until, 4 for an invalid token, 75 for too many connections', async () => {
-  const { env, url, areHeard } = await start({ 'limits.ws_connections_per_user': 1 })
+  const { env, proxy } = await start({ 'limits.ws_connections_per_user': 1 })
   expect((await runHere(['events', 'tail', '--event', 'nothing'], { env })).code).toBe(2)
   expect((await runHere(['events', 'tail', '--until', 'a:b'], { env })).code).toBe(2)
   const never = ['--event', 'ocr_progress', '--until', 'document_created']
   expect(await runHere(['events', 'tail', ...never], { env })).toMatchObject({ code: 2, stderr: expect.stringContaining('never matches') })
   expect((await runHere(['events', 'tail', '--source', 'none'], { env })).code).toBe(6)
   expect((await runHere(['events', 'tail', '--count', '0'], { env })).code).toBe(2)
-  expect((await runHere(['events', 'tail'], { env: { DMS_URL: url, DMS_TOKEN: 'x' } })).code).toBe(4)
+  expect((await runHere(['events', 'tail'], { env: { ...env, DMS_TOKEN: 'x' } })).code).toBe(4)
   const first = tail([], env)
-  await areHeard(1)
+  await proxy.subscribed(1)
   expect(await runHere(['events', 'tail'], { env })).toMatchObject({
     code: 75,
     stderr: expect.stringContaining('1 connections are open already'),
@@ -126,59 +149,40 @@ test('2 for an unknown event or --until, 4 for an invalid token, 75 for too many
   first.child.kill('SIGINT')
 })
 
-/** Starts a proxy that can cut its connections. */
-async function startLine(url: string) {
-  const sockets = new Set<Socket>()
-  let isOpen = true
-  const line = createServer((from) => {
-    if (!isOpen) return void from.destroy()
-    const to = connect(Number(new URL(url).port), '127.0.0.1')
-    for (const socket of [from, to]) {
-      sockets.add(socket)
-      socket.on('error', () => {}).on('close', () => sockets.delete(socket))
-    }
-    from.pipe(to).pipe(from)
-  })
-  await new Promise<void>((resolve) => line.listen(0, '127.0.0.1', resolve))
-  const set = (state: boolean) => {
-    isOpen = state
-    if (!state) for (const socket of sockets) socket.destroy()
-  }
-  onTestFinished(() => {
-    set(false)
-    line.close()
-  })
-  return { url: `http://127.0.0.1:${(line.address() as AddressInfo).port}`, set }
-}
-
 test('reconnects without missing events, also before the first event, and without events from before the start', async () => {
-  const { env, url, tell, areHeard } = await start()
+  const { env, proxy, tell } = await start()
   await tell({ progress: 1 })
-  const line = await startLine(url)
-  const through = { ...env, DMS_URL: line.url }
-  const { events, child, ended } = tail([], through)
-  const impatient = tail(['--no-reconnect'], through)
-  await areHeard(2)
-  line.set(false)
-  expect(await impatient.ended).toMatchObject({ code: 69, stderr: expect.stringContaining('connection lost: ') })
+  const { events, child, ended } = tail([], env)
+  const withoutReconnect = tail(['--no-reconnect'], env)
+  await proxy.subscribed(2)
+  proxy.set(false)
+  expect(await withoutReconnect.ended).toMatchObject({ code: 69, stderr: expect.stringContaining('connection lost: ') })
   await tell({ progress: 2 })
-  line.set(true)
+  proxy.set(true)
   expect((await events(1)).map(({ progress }) => progress)).toEqual([2])
-  line.set(false)
+  proxy.set(false)
   await tell({ progress: 3 })
-  line.set(true)
+  proxy.set(true)
   expect((await events(2)).map(({ progress }) => progress)).toEqual([2, 3])
   child.kill('SIGINT')
   expect((await ended).code).toBe(0)
 })
 
 test('renews a session that expires while listening', async () => {
-  const { app, url, tell, areHeard, asAdmin } = await start()
+  const { app, proxy, tell, asAdmin } = await start()
   const { id } = await asAdmin.users.create({ username: 'eve', email: 'eve@example.org', password: 'quite a long password', role: 'admin' })
   const { dms, env, file } = await createShellUser()
-  await dms(['login', url, '--username', 'eve', '--password-file', await file('pw', 'quite a long password'), '--save-password-source'])
+  await dms([
+    'login',
+    proxy.url,
+    '--username',
+    'eve',
+    '--password-file',
+    await file('pw', 'quite a long password'),
+    '--save-password-source',
+  ])
   const { events, child, ended } = tail([], env)
-  await areHeard(1)
+  await proxy.subscribed(1)
   await app.db.updateTable('users').set({ token_version: 9 }).where('id', '=', id).execute()
   await app.db.transaction().execute((trx) => publish(trx, 'ocr_progress', id, { document_id: 'd', progress: 0, status: 'processing' }))
   await tell({ progress: 1 })

@@ -102,9 +102,11 @@ function readAll(sources: ConfigSources, { withFiles = false }: InspectOptions =
 
   const values = new Map<string, unknown>()
   const origins = new Map<string, Origin>()
+  const places = new Map<string, string>()
   for (const [key, setting] of settings) {
     const raw = findValue(key, setting, sources, file, problems)
     origins.set(key, { origin: raw?.origin ?? 'default', source: raw?.source ?? '' })
+    if (raw) places.set(key, raw.place)
     values.set(key, raw ? readValue(setting, raw, raw.origin === 'flag' ? flagProblems : problems) : setting.fallback)
   }
   if (values.get('data_dir') === '') values.set('data_dir', defaultDataFolder(sources))
@@ -114,9 +116,10 @@ function readAll(sources: ConfigSources, { withFiles = false }: InspectOptions =
   if (origins.get('server.public_url')?.origin === 'default') Object.assign(config.server, { public_url: defaultPublicUrl(config.server) })
   for (const [key, source] of applyAwsVariables(config.storage, env)) {
     origins.set(key, { origin: 'env', source })
+    places.set(key, source)
     readValue(settings.get(key)!, { origin: 'env', source, place: source, value: env[source], base: '' }, problems)
   }
-  const name = (key: string): string => nameAsWritten(key, origins)
+  const name = (key: string): string => places.get(key) ?? key
   problems.push(...findProblems(config, name), ...(withFiles ? findFileProblems(config, name) : []))
   warnings.push(...findWarnings(config, name))
   return { config, origins, warnings, flagProblems, problems, file: file?.path ?? null }
@@ -182,12 +185,6 @@ function assemble(values: ReadonlyMap<string, unknown>): Config {
     config[section] = name === undefined ? value : { ...(config[section] as object | undefined), [name]: value }
   }
   return config as Config
-}
-
-/** Returns the name of a setting for messages: its variable if that was used, else its key. */
-function nameAsWritten(key: string, origins: ReadonlyMap<string, Origin>): string {
-  const origin = origins.get(key)
-  return origin?.origin === 'env' || origin?.origin === 'env_file' ? origin.source : key
 }
 
 /** Returns candidates for the configuration file, by precedence. A file named by the user must exist. */

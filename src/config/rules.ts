@@ -9,7 +9,7 @@ import type { Config } from './schema.ts'
 const guessablePattern =
   /change[-_ ]?(me|this|it)|(your|my|a)[-_ ](string-|256-bit-|jwt[-_ ]|super[-_ ])?secret|super[-_ ]?secret|secret[-_ ]?key|insecure|example|0123456789abcdef|^(?<piece>.{1,8}?)\k<piece>+.{0,7}$/i
 
-/** Returns problems that prevent a start. `name` returns the name of a setting as the administrator wrote it. */
+/** Returns problems that prevent a start. `name` returns a setting with the line, variable or flag that set it. */
 export function findProblems(config: Config, name: (key: string) => string): string[] {
   const { auth, oidc, server, storage, search, limits, data_dir, backup } = config
   const problems: string[] = []
@@ -22,11 +22,11 @@ export function findProblems(config: Config, name: (key: string) => string): str
     require('auth.method', ...requiredByAuthMethod[oidc.token_endpoint_auth_method]
       .filter((key) => oidc[key] === '')
       .map((key) => `oidc.${key}`))
-    problems.push(...oidcProblems(oidc))
+    problems.push(...oidcProblems(oidc, name))
   }
   if (auth.require_email_verification && config.smtp.url === '') require('auth.require_email_verification', 'smtp.url')
   if (config.smtp.url !== '' && config.smtp.from === '') require('smtp.url', 'smtp.from')
-  if (storage.kind === 's3') require('storage.kind', ...(storage.s3_bucket === '' ? ['storage.s3_bucket'] : []))
+  if (storage.kind === 's3' && storage.s3_bucket === '') require('storage.kind', 'storage.s3_bucket')
   const isInstance = storage.s3_credentials === 'instance'
   if (isInstance && storage.s3_access_key_id !== '')
     problems.push(`${name('storage.s3_access_key_id')}: must be empty with storage.s3_credentials = "instance"`)
@@ -130,15 +130,15 @@ const requiredByS3Settings = [
   ['s3_secret_access_key', 's3_access_key_id'],
 ] as const
 
-function oidcProblems({ issuer, scope, client_private_key }: Config['oidc']): string[] {
+function oidcProblems({ issuer, scope, client_private_key }: Config['oidc'], name: (key: string) => string): string[] {
   const problems: string[] = []
   if (client_private_key !== '' && !isPrivateKey(client_private_key))
-    problems.push('oidc.client_private_key: not a PKCS 8 key in PEM, or encrypted')
+    problems.push(`${name('oidc.client_private_key')}: not a PKCS 8 key in PEM, or encrypted`)
   if (!scope.split(' ').includes('openid'))
-    problems.push(`oidc.scope: "${scope}" lacks openid, without which the provider returns no ID token`)
+    problems.push(`${name('oidc.scope')}: "${scope}" lacks openid, without which the provider returns no ID token`)
   const { protocol, hostname } = issuer === '' ? { protocol: 'https:', hostname: '' } : new URL(issuer)
   if (protocol === 'http:' && !/^(localhost|127\.[\d.]+|\[::1\])$/.test(hostname))
-    problems.push(`oidc.issuer: ${issuer} is not https, and not on this machine`)
+    problems.push(`${name('oidc.issuer')}: ${issuer} is not https, and not on this machine`)
   return problems
 }
 

@@ -561,9 +561,11 @@ test('configuration errors name what is missing: secret, key, https', () => {
   expect(problems({ 'oidc.issuer': 'http://id.example.org', 'oidc.client_secret': 'x' })).toContain('not https')
   expect(problems({ 'oidc.issuer': issuer, 'oidc.client_secret': 'x' })).toBe('none')
   expect(problems({ 'oidc.issuer': issuer, 'oidc.client_secret': 'x', 'oidc.scope': 'profile email' })).toMatch(
-    /^oidc\.scope: .* lacks openid/,
+    /^oidc\.scope \(command line\): .* lacks openid/,
   )
   const byKey = { 'oidc.issuer': issuer, 'oidc.token_endpoint_auth_method': 'private_key_jwt' }
   const truncated = '-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n'
-  expect(problems({ ...byKey, 'oidc.client_private_key': truncated })).toMatch(/^oidc\.client_private_key: not a PKCS 8 key/)
+  expect(problems({ ...byKey, 'oidc.client_private_key': truncated })).toMatch(
+    /^oidc\.client_private_key \(command line\): not a PKCS 8 key/,
+  )
 })

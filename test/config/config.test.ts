@@ -283,6 +283,20 @@ test('errors in the file have file, line and column', () => {
   ])
 })
 
+test('a value of the file that contradicts another setting: the error has file, line and column', () => {
+  const oidc = 'issuer = "http://id.example.org"\nclient_id = "dms"\nclient_secret = "x"\nscope = "email"\n'
+  const file = write(
+    'config.toml',
+    `[limits]\nper_page_default = 200\n[auth]\nmethod = "oidc"\n[oidc]\n${oidc}[server]\ntls_cert = "c.pem"\n`,
+  )
+  expect(problemsOf({ file })).toEqual([
+    `${file}:9:1  oidc.scope: "email" lacks openid, without which the provider returns no ID token`,
+    `${file}:6:1  oidc.issuer: http://id.example.org is not https, and not on this machine`,
+    `${file}:11:1  server.tls_cert needs server.tls_key`,
+    `${file}:2:1  limits.per_page_default: 200 is more than limits.per_page_max`,
+  ])
+})
+
 test('a file that is not TOML: the error has the position', () => {
   const file = write('config.toml', '[server]\nport = \n')
   expect(problemsOf({ file })).toEqual([expect.stringMatching(/config\.toml:2:\d+ {2}\w.*$/)])

@@ -16,6 +16,9 @@ import { delayed, type SendOptions, type SentFile, sendFile, sendFiles } from '.
 import { noteIgnoredFlags } from './unchanged.ts'
 import { hashFoundFile, type UploadCache } from './upload-cache.ts'
 
+/** Number of small files for which a remote server is not asked whether it has them. */
+const maxUnhashedFiles = 10
+
 export interface UploadRun extends Omit<SendOptions, 'client'> {
   /** command words */
   readonly command: string
@@ -205,13 +208,13 @@ const lookUp = (run: RunContext, files: readonly FoundFile[]): Promise<KnownDocu
  */
 async function findKnown(run: RunContext, files: readonly FoundFile[]): Promise<KnownDocuments> {
   const sums = new Map<string, string>()
-  const isPrinted = run.cli.options.printCurl
-  // The server refuses a file that is too large. This saves to read it before, and a dry run sends nothing.
-  const shouldFindMax = !isPrinted && (run.isDryRun || (run.isRemote && files.some(({ size }) => (size ?? 0) >= smallFileBytes)))
+  const hasLarge = files.some(({ size }) => (size ?? 0) >= smallFileBytes)
+  // A file that the server would refuse as too large is not read.
+  const shouldFindMax = !run.cli.options.printCurl && (run.isDryRun || (run.isRemote && hasLarge))
   const maxBytes = shouldFindMax ? await run.findMaxBytes() : Number.POSITIVE_INFINITY
   const canSkip = run.shouldSkipKnown && (run.isDryRun || run.afterUpload.isKept)
-  if (!canSkip || isPrinted) return { sums, ids: new Map(), maxBytes }
-  const shouldHash = run.isDryRun || (run.isRemote && (files.length > 10 || files.some(({ size }) => (size ?? 0) >= smallFileBytes)))
+  if (!canSkip || run.cli.options.printCurl) return { sums, ids: new Map(), maxBytes }
+  const shouldHash = run.isDryRun || (run.isRemote && (hasLarge || files.length > maxUnhashedFiles))
   for (const file of files) {
     if (run.cli.signal.aborted) break
     if (file.path === '-' || problemOf(file, maxBytes) || skipRecent(run, file)) continue

@@ -1,6 +1,6 @@
 /**
  * Reads collections of real documents with the real server, from upload to search. npm run test:corpus -- FOLDER [--only NAME]… [--short] [--engine
- * tesseract-js|tesseract-native] [--patience SECONDS] FOLDER holds the collections that test/corpus/folders.ts names; without it, reads only the
+ * tesseract-js|tesseract-native] [--stall-timeout SECONDS] FOLDER holds the collections that test/corpus/folders.ts names; without it, reads only the
  * generated collections. Exits with 1 when a document has no end or fails without a code, when less is read than there, when a word that was read is
  * not found, or when processes, files or memory remain.
  */
@@ -23,7 +23,7 @@ const { values, positionals } = parseArgs({
     only: { type: 'string', multiple: true },
     short: { type: 'boolean', default: false },
     engine: { type: 'string', default: 'auto' },
-    patience: { type: 'string', default: '600' },
+    'stall-timeout': { type: 'string', default: '600' },
   },
 })
 const root = resolve(positionals[0] ?? 'corpus')
@@ -102,9 +102,9 @@ async function readAndCheck(served: Served, folder: Folder, sample: number): Pro
   const truths = await truthsOf(folder, all)
   const paths = values.short ? sampleOf(all, sample, (path) => truths.has(path)) : all
   print(`${folder.name}: reading ${paths.length} files`)
-  const result = await readFolder(served.client, rootOf(folder), folder, paths, Number(values.patience) * 1000)
+  const result = await readFolder(served.client, rootOf(folder), folder, paths, Number(values['stall-timeout']) * 1000)
   for (const [path, answer] of result.refused) problems.push(`${folder.name}/${path}: refused with ${answer}`)
-  for (const path of result.unfinished) problems.push(`${folder.name}/${path}: no end within ${values.patience} s`)
+  for (const path of result.unfinished) problems.push(`${folder.name}/${path}: no end within ${values['stall-timeout']} s`)
   for (const { path, document } of result.read) {
     if (document.status !== 'failed') continue
     print(`  ${path}: ${document.error?.code}: ${document.error?.message}`)

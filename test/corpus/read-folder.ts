@@ -28,13 +28,13 @@ export interface FolderRead {
 const uploadsAtOnce = 4
 const fields = 'id,status,title,filename,content,error,page_count,mime_type,ocr_confidence,warnings,detected_languages'
 
-/** `patience`: milliseconds in which at least one document must finish. */
+/** `stallTimeoutMs`: milliseconds in which at least one document must finish. */
 export async function readFolder(
   client: Client,
   root: string,
   folder: Folder,
   paths: readonly string[],
-  patience: number,
+  stallTimeoutMs: number,
 ): Promise<FolderRead> {
   const start = performance.now()
   const ids = new Map<string, string>()
@@ -51,7 +51,7 @@ export async function readFolder(
       refused.set(path, `${error.status} ${error.code} ${JSON.stringify(error.details)}`)
     }
   })
-  const waiting = await waitForEnds(client, new Set(ids.values()), patience)
+  const waiting = await waitForEnds(client, new Set(ids.values()), stallTimeoutMs)
   const seconds = (performance.now() - start) / 1000
   const times = await processingTimes(client)
   const read: Read[] = []

@@ -34,7 +34,7 @@ export async function audit(
   installation: Installation,
   caller: Caller,
   ledger: Ledger,
-  { timeoutMs: patience = 60_000, files, list }: AuditOptions = {},
+  { timeoutMs = 60_000, files, list }: AuditOptions = {},
 ): Promise<AuditResult> {
   const found: AuditResult = { lost: 0, half: 0, duplicate: 0, problems: [] }
   const add = (kind: 'lost' | 'half' | 'duplicate', invariant: string, mismatches: readonly unknown[], says: string) => {
@@ -44,11 +44,11 @@ export async function audit(
   }
   const root = files ?? join(installation.dataDir, 'files')
 
-  add('half', 'I4', await findUnfinished(installation, patience), 'documents without an end')
+  add('half', 'I4', await findUnfinished(installation, timeoutMs), 'documents without an end')
   add('lost', 'I1', await findDamaged(caller, ledger), 'acknowledged uploads that do not come back as they were')
   const { rowless, fileless, staged } = list
-    ? await compareList(installation, list, patience)
-    : await compareFiles(installation, root, patience)
+    ? await compareList(installation, list, timeoutMs)
+    : await compareFiles(installation, root, timeoutMs)
   add('half', 'I2', fileless, 'rows without their whole file')
   add('half', 'I3', rowless, 'files without a row')
   add('half', 'I3', staged, 'files that were left on their way')

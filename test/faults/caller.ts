@@ -30,17 +30,17 @@ export interface CallerOptions {
 export async function openCaller(
   url: string,
   ledger: Ledger,
-  { timeoutMs: patience = 60_000, username = 'admin', apiToken = '' }: CallerOptions = {},
+  { timeoutMs = 60_000, username = 'admin', apiToken = '' }: CallerOptions = {},
 ) {
   let token = apiToken
 
   const call = async (
     method: string,
     path: string,
-    { what = `${method} ${path}`, headers = {}, timeoutMs: within = patience, ...init }: CallInit = {},
+    { what = `${method} ${path}`, headers = {}, timeoutMs: answerTimeoutMs = timeoutMs, ...init }: CallInit = {},
   ) => {
     const startedAt = performance.now()
-    const timeout = AbortSignal.timeout(within)
+    const timeout = AbortSignal.timeout(answerTimeoutMs)
     const answer: Answer = { status: 0, body: Buffer.alloc(0), headers: new Headers(), seconds: 0 }
     try {
       const response = await fetch(new URL(path, url), {
@@ -54,7 +54,7 @@ export async function openCaller(
       answer.body = Buffer.from(await response.arrayBuffer())
     } catch {
       answer.status = 0
-      if (timeout.aborted) ledger.problems.add(`${what}: no end within ${within / 1000} s`)
+      if (timeout.aborted) ledger.problems.add(`${what}: no end within ${answerTimeoutMs / 1000} s`)
     }
     answer.seconds = (performance.now() - startedAt) / 1000
     ledger.record(what, answer.status, performance.now() - startedAt, answer.headers.get('retry-after'))
@@ -98,7 +98,7 @@ export async function openCaller(
     /** Purges a document. Repeats a refused request until `timeoutMs` have passed. */
     async purge(id: string): Promise<void> {
       ledger.deleted.add(id)
-      for (const end = performance.now() + patience; ; await sleep(500)) {
+      for (const end = performance.now() + timeoutMs; ; await sleep(500)) {
         const { status } = await call('DELETE', `/api/documents/${id}?permanent=true`, { what: 'purge' })
         if (status === 204 || status === 404) return
         if (performance.now() > end) return void ledger.problems.add(`the purge of ${id} is answered with ${status}`)
@@ -133,11 +133,7 @@ interface CallInit extends Omit<RequestInit, 'headers' | 'method'> {
 export const sha256Of = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
 
 /** Sends requests of all kinds until `signal` aborts, `concurrency` at a time. `size`: bytes of the largest upload. */
-export async function mixedLoad(
-  caller: Caller,
-  ledger: Ledger,
-  { signal, concurrency: lanes = 8, size = 3_000_000 }: LoadOptions,
-): Promise<void> {
+export async function mixedLoad(caller: Caller, ledger: Ledger, { signal, concurrency = 8, size = 3_000_000 }: LoadOptions): Promise<void> {
   const sendRequests = async () => {
     while (!signal.aborted) {
       const known = [...ledger.uploads.keys()]
@@ -155,7 +151,7 @@ export async function mixedLoad(
       await new Promise((resolve) => setTimeout(resolve, performance.now() - startedAt < 5 ? 50 : 20))
     }
   }
-  await Promise.all(Array.from({ length: lanes }, sendRequests))
+  await Promise.all(Array.from({ length: concurrency }, sendRequests))
 }
 
 interface LoadOptions {

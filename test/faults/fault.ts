@@ -56,10 +56,10 @@ export interface FaultRun {
   finish(injected: string, options?: AuditOptions): Promise<FaultResult>
 }
 
-/** Opens a run against a running server. `patience`: milliseconds after which a request without an answer hangs, even on a busy machine. */
-export async function openFaultRun(installation: Installation, patience = 60_000): Promise<FaultRun> {
+/** Opens a run against a running server. `timeoutMs`: milliseconds after which a request without an answer hangs, even on a busy machine. */
+export async function openFaultRun(installation: Installation, timeoutMs = 60_000): Promise<FaultRun> {
   const ledger = openLedger()
-  const caller = await openCaller(installation.url, ledger, { timeoutMs: patience })
+  const caller = await openCaller(installation.url, ledger, { timeoutMs })
   const problems: string[] = []
   const notes: string[] = []
   return {

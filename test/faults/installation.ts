@@ -96,8 +96,8 @@ export async function openInstallation() {
   const connection = async () => ({ host: (await lockLines())[4], port: 5432, user: 'dms', database: 'dms' })
 
   /** Runs a statement as owner of the database on a separate connection. Retries for `timeoutMs` without an answer. */
-  const query = async <Row = Record<string, unknown>>(text: string, patience = 60_000): Promise<Row[]> => {
-    for (const end = performance.now() + patience; ; await sleep(200)) {
+  const query = async <Row = Record<string, unknown>>(text: string, timeoutMs = 60_000): Promise<Row[]> => {
+    for (const end = performance.now() + timeoutMs; ; await sleep(200)) {
       const client = await connection()
         .then((settings) => new pg.Client({ ...settings, connectionTimeoutMillis: 5000 }))
         .catch(() => null)

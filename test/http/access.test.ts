@@ -35,11 +35,11 @@ test('every route but the public ones answers 401 without a token', async () => 
   const routes = allRoutes(app)
   expect(
     routes
-      .filter(({ access: door }) => door === 'anyone')
+      .filter(({ access }) => access === 'anyone')
       .map(({ method, path }) => `${method} ${path}`)
       .sort(),
   ).toEqual([...open].sort())
-  for (const { method, path } of routes.filter(({ access: door }) => door !== 'anyone')) {
+  for (const { method, path } of routes.filter(({ access }) => access !== 'anyone')) {
     for (const name of [path, path.replace('/api/', '/api/v1/')]) {
       const response = await asStranger.send(method, pathOf(name))
       expect([method, name, response.status]).toEqual([method, name, 401])
@@ -50,7 +50,7 @@ test('every route but the public ones answers 401 without a token', async () => 
 
 test('every route for admins answers 403 to a user', async () => {
   const { app, asAda } = await startApp()
-  const admins = allRoutes(app).filter(({ access: door }) => door === ('admin' satisfies Access))
+  const admins = allRoutes(app).filter(({ access }) => access === ('admin' satisfies Access))
   expect(admins.length).toBeGreaterThan(5)
   for (const { method, path } of admins) {
     const response = await asAda.send(method, pathOf(path), method === 'GET' || method === 'DELETE' ? undefined : {})

@@ -55,18 +55,18 @@ const emptyRequest = ({ method, path }: Route, headers: HeadersInit): Request =>
 
 /** Returns the failures that access, ids and input of a route imply. */
 function implied(route: Route, row: Row, world: World): Case[] {
-  const { access: door, path, shape } = route
+  const { access, path, shape } = route
   const { who } = usualOf(route, world)
   const good = () => row.good(world, who)
   const but = (change: (ask: RouteRequest) => RouteRequest) => async () => change(await good())
   const theirs = row.others ?? Object.values(shape.ids ?? {})[0]
   const cases: Case[] = []
-  if (door !== 'anyone') cases.push(['without a token', 'UNAUTHORIZED', but((ask) => ({ ...ask, as: null }))])
+  if (access !== 'anyone') cases.push(['without a token', 'UNAUTHORIZED', but((ask) => ({ ...ask, as: null }))])
   if (!ignoresToken(path)) cases.push(['with a bad token', 'UNAUTHORIZED', but((ask) => ({ ...ask, as: null, headers: bad }))])
-  if (door !== 'anyone')
+  if (access !== 'anyone')
     cases.push(['with an API token that may do nothing', 'FORBIDDEN', but((ask) => ({ ...ask, as: { ...who.actor, scopes: [] } }))])
-  if (door === 'admin') cases.push(['as a user', 'FORBIDDEN', but((ask) => ({ ...ask, as: world.ada.actor }))])
-  if (door === 'user' && theirs) cases.push(['as somebody else', theirs, but((ask) => ({ ...ask, as: world.bob.actor }))])
+  if (access === 'admin') cases.push(['as a user', 'FORBIDDEN', but((ask) => ({ ...ask, as: world.ada.actor }))])
+  if (access === 'user' && theirs) cases.push(['as somebody else', theirs, but((ask) => ({ ...ask, as: world.bob.actor }))])
   for (const [name, code] of Object.entries(shape.ids ?? {}))
     for (const id of ['nonsense', noId()])
       cases.push([`with ${id} as ${name}`, code, but((ask) => ({ ...ask, params: { ...ask.params, [name]: id } }))])

@@ -7,7 +7,7 @@ import { nameOf, startWorld, usualOf } from '../support/route-table.ts'
 
 test('204 without a body on every route that changes something, 201 with what was sent, or 403 FORBIDDEN if read is needed', async () => {
   const world = await startWorld()
-  const writing = world.routes.filter(({ access: door, method, shape }) => door === 'user' && scopeOf(door, method, shape) === 'write')
+  const writing = world.routes.filter(({ access, method, shape }) => access === 'user' && scopeOf(access, method, shape) === 'write')
   expect(writing.length).toBeGreaterThan(20)
   for (const route of writing) {
     const name = nameOf(route)

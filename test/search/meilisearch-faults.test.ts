@@ -19,7 +19,7 @@ import { tokenFor } from '../support/servers/server.ts'
 
 const timeout = 120_000
 /** Timeouts of a request to Meilisearch, and of an answer of dms with two of them. */
-const [patience, soon] = ['1s', 5_000] as const
+const [searchTimeout, soon] = ['1s', 5_000] as const
 
 const plainly: Omit<SearchQuery, 'text'> = {
   fuzzy: false,
@@ -36,7 +36,7 @@ describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (s
     onTestFinished(() => meilisearch.remove())
     await meilisearch.start()
     const settings = { 'search.engine': 'meilisearch', 'search.url': meilisearch.url, 'search.api_key': meilisearch.key }
-    return { meilisearch, ...(await startApp({ ...settings, 'search.timeout': patience })) }
+    return { meilisearch, ...(await startApp({ ...settings, 'search.timeout': searchTimeout })) }
   }
 
   /** Starts a `dms serve` on the same database, which can be killed and restarted. */
@@ -49,7 +49,7 @@ describe.skipIf(program === '')(`Meilisearch under faults${program === '' ? ' (s
       DMS_SEARCH_ENGINE: 'meilisearch',
       DMS_MEILI_URL: meilisearch.url,
       DMS_MEILI_API_KEY: key,
-      DMS_MEILI_TIMEOUT: patience,
+      DMS_MEILI_TIMEOUT: searchTimeout,
       DMS_OCR_ENABLED: 'false',
     })
     const serve = async (key = meilisearch.key) => {

@@ -205,7 +205,7 @@ test('requests to the server, and results from its recorded answers', async () =
   await made.discard()
   expect((await find('plan')).found).toEqual([2])
   expect(server.unknown).toEqual([])
-  expect(server.unasked()).toEqual([])
+  expect(server.unsent()).toEqual([])
 })
 
 test('unreachable: 503 SERVICE_UNAVAILABLE for searches, uploads go on, readiness is degraded, and jobs wait', async () => {

@@ -132,7 +132,7 @@ test('requests to the server, and results from its recorded answers', async () =
   expect(await reindex(app)).toMatchObject({ documents: 2, swapped: true })
   expect(await find('plan')).toEqual([2])
   expect(server.unknown).toEqual([])
-  expect(server.unasked()).toEqual([])
+  expect(server.unsent()).toEqual([])
 })
 
 test('unreachable: 503 SERVICE_UNAVAILABLE for searches, uploads go on, readiness is degraded, and jobs wait', async () => {

@@ -99,7 +99,7 @@ async function pairsOf(row: Row, world: World): Promise<Pair[]> {
 test('ids of other users are answered like unknown ids on every route, and nothing of theirs changes', async () => {
   const world = await startWorld()
   const requests: string[] = []
-  for (const route of world.routes.filter(({ access: door }) => door !== 'anyone')) {
+  for (const route of world.routes.filter(({ access }) => access !== 'anyone')) {
     const row = rowOf(route)
     const pairs = await pairsOf(row, world)
     const before = await rowsOf(world.app, world.ada.id)
@@ -128,7 +128,7 @@ test('lists, counts, facets and totals of one user are equal before and after an
   await runJobs()
   // The load of the host changes by itself.
   const routes = world.routes.filter(
-    ({ method, path, access: door }) => method === 'GET' && door === 'user' && !path.includes(':') && path !== '/api/metrics/system',
+    ({ method, path, access }) => method === 'GET' && access === 'user' && !path.includes(':') && path !== '/api/metrics/system',
   )
   const look = async () => {
     const answers: Record<string, string> = {}

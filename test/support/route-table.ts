@@ -260,8 +260,8 @@ export function requestOf({ method, path }: Route, { params = {}, query = {}, js
 export const nameOf = ({ method, path }: Route): string => `${method} ${path}`
 
 /** Returns the user who sends the good request of a route. */
-export const usualOf = ({ access: door }: Route, { ada, admin }: World): { who: Person; actor: Actor | null } =>
-  door === 'admin' ? { who: admin, actor: admin.actor } : { who: ada, actor: door === 'anyone' ? null : ada.actor }
+export const usualOf = ({ access }: Route, { ada, admin }: World): { who: Person; actor: Actor | null } =>
+  access === 'admin' ? { who: admin, actor: admin.actor } : { who: ada, actor: access === 'anyone' ? null : ada.actor }
 
 /** An unknown id. */
 export const noId = (): string => randomUUID()

@@ -230,14 +230,14 @@ test('pipes: create --to - to verify - and restore -; --include-secrets adds the
 
 test('list prints the newest first, prune keeps --keep archives and foreign files; Prometheus has the last success', async () => {
   const { place, dataDir, app } = await someDocuments()
-  const shelf = join(dataDir, 'backups')
+  const backupFolder = join(dataDir, 'backups')
   await here(place, ['backup', 'create'])
-  const [name = ''] = await readdir(shelf)
-  const bytes = await readFile(join(shelf, name))
+  const [name = ''] = await readdir(backupFolder)
+  const bytes = await readFile(join(backupFolder, name))
   for (const older of ['dms-20200101T000000Z.tar', 'dms-20200102T000000Z.tar', 'dms-20200103T000000Z.tar.partial', 'mine.tar'])
-    await writeFile(join(shelf, older), bytes)
-  await utimes(join(shelf, 'dms-20200103T000000Z.tar.partial'), new Date(0), new Date(0))
-  await chmod(shelf, 0o700)
+    await writeFile(join(backupFolder, older), bytes)
+  await utimes(join(backupFolder, 'dms-20200103T000000Z.tar.partial'), new Date(0), new Date(0))
+  await chmod(backupFolder, 0o700)
   const listed = JSON.parse((await here(place, ['backup', 'list', '--json'])).stdout) as {
     name: string
     documents: number
@@ -247,7 +247,7 @@ test('list prints the newest first, prune keeps --keep archives and foreign file
   expect(listed[0]).toMatchObject({ documents: 3, schema: expect.stringMatching(/^\d{4}_/), complete: expect.any(Boolean) })
   expect((await here(place, ['backup', 'prune', '--keep', '1'])).code).toBe(2)
   expect((await here(place, ['backup', 'prune', '--keep', '1', '-y'])).code).toBe(0)
-  const left = await readdir(shelf)
+  const left = await readdir(backupFolder)
   expect(left).toHaveLength(2)
   expect(left).toContain('mine.tar')
   expect(await app.db.selectFrom('runs').select('name').execute()).toContainEqual({ name: 'backup' })
@@ -262,54 +262,54 @@ test('--to with a slash at the end is a folder, which is created', async () => {
 
 test('prune keeps --keep archives with files, however many newer ones have tables only', async () => {
   const { place, dataDir } = await someDocuments()
-  const shelf = join(dataDir, 'backups')
-  await mkdir(shelf, { mode: 0o700 })
-  const create = (name: string, ...more: string[]) => here(place, ['backup', 'create', '--to', join(shelf, name), ...more])
+  const backupFolder = join(dataDir, 'backups')
+  await mkdir(backupFolder, { mode: 0o700 })
+  const create = (name: string, ...more: string[]) => here(place, ['backup', 'create', '--to', join(backupFolder, name), ...more])
   const [whole, ...tables] = [1, 2, 3].map((day) => `dms-2026010${day}T000000Z.tar`) as [string, string, string]
   expect((await create(whole)).code).toBe(0)
   for (const name of tables) expect((await create(name, '--no-files')).code).toBe(0)
   expect((await here(place, ['backup', 'prune', '--keep', '1', '-y'])).code).toBe(0)
-  expect((await readdir(shelf)).sort()).toEqual([whole, tables[1]])
+  expect((await readdir(backupFolder)).sort()).toEqual([whole, tables[1]])
 })
 
 test('prune keeps archives dated in the future beside --keep others, and warns about them', async () => {
   const { place, dataDir } = await someDocuments()
-  const shelf = join(dataDir, 'backups')
-  await mkdir(shelf, { mode: 0o700 })
+  const backupFolder = join(dataDir, 'backups')
+  await mkdir(backupFolder, { mode: 0o700 })
   const [old, recent, future] = ['dms-20260101T000000Z.tar', 'dms-20260102T000000Z.tar', 'dms-20990101T000000Z.tar'] as const
-  for (const name of [old, recent]) expect((await here(place, ['backup', 'create', '--to', join(shelf, name)])).code).toBe(0)
-  const entries = consistent(await entriesOf(join(shelf, recent)), { created_at: '2099-01-01T00:00:00.000Z' })
-  await writeFile(join(shelf, future), archiveOf(entries))
+  for (const name of [old, recent]) expect((await here(place, ['backup', 'create', '--to', join(backupFolder, name)])).code).toBe(0)
+  const entries = consistent(await entriesOf(join(backupFolder, recent)), { created_at: '2099-01-01T00:00:00.000Z' })
+  await writeFile(join(backupFolder, future), archiveOf(entries))
   const pruned = await here(place, ['backup', 'prune', '--keep', '1', '-y'])
   expect(pruned).toMatchObject({ code: 0, stderr: expect.stringContaining(`${future} is dated in the future`) })
-  expect((await readdir(shelf)).sort()).toEqual([recent, future])
+  expect((await readdir(backupFolder)).sort()).toEqual([recent, future])
 })
 
 test('list shows a truncated archive as not complete; prune keeps it, does not count it, and warns', async () => {
   const { place, dataDir } = await someDocuments()
-  const shelf = join(dataDir, 'backups')
-  await mkdir(shelf, { mode: 0o700 })
+  const backupFolder = join(dataDir, 'backups')
+  await mkdir(backupFolder, { mode: 0o700 })
   const [old, whole, truncated] = [1, 2, 3].map((day) => `dms-2026010${day}T000000Z.tar`) as [string, string, string]
-  for (const name of [old, whole]) expect((await here(place, ['backup', 'create', '--to', join(shelf, name)])).code).toBe(0)
-  const bytes = await readFile(join(shelf, whole))
-  await writeFile(join(shelf, truncated), bytes.subarray(0, bytes.length / 2))
+  for (const name of [old, whole]) expect((await here(place, ['backup', 'create', '--to', join(backupFolder, name)])).code).toBe(0)
+  const bytes = await readFile(join(backupFolder, whole))
+  await writeFile(join(backupFolder, truncated), bytes.subarray(0, bytes.length / 2))
   const { stdout } = await here(place, ['backup', 'list', '--fields', 'name,complete'])
   expect(stdout.trim().split('\n').sort()).toEqual([`${old}\ttrue`, `${whole}\ttrue`, `${truncated}\tfalse`])
-  await utimes(join(shelf, truncated), new Date(0), new Date(0))
+  await utimes(join(backupFolder, truncated), new Date(0), new Date(0))
   const pruned = await here(place, ['backup', 'prune', '--keep', '1', '-y'])
   expect(pruned).toMatchObject({ code: 0, stderr: `${truncated} is truncated: it is kept, and does not count towards --keep\n` })
-  expect((await readdir(shelf)).sort()).toEqual([whole, truncated])
+  expect((await readdir(backupFolder)).sort()).toEqual([whole, truncated])
 })
 
 test('prune keeps --keep archives of each installation that shares the folder', async () => {
   const { place, dataDir } = await someDocuments()
-  const shelf = join(dataDir, 'backups')
-  await mkdir(shelf, { mode: 0o700 })
+  const backupFolder = join(dataDir, 'backups')
+  await mkdir(backupFolder, { mode: 0o700 })
   const [others, old, recent] = [1, 2, 3].map((day) => `dms-2026010${day}T000000Z.tar`) as [string, string, string]
-  for (const name of [old, recent]) expect((await here(place, ['backup', 'create', '--to', join(shelf, name)])).code).toBe(0)
-  await writeFile(join(shelf, others), archiveOf(consistent(await entriesOf(join(shelf, old)), { store_id: 'another' })))
+  for (const name of [old, recent]) expect((await here(place, ['backup', 'create', '--to', join(backupFolder, name)])).code).toBe(0)
+  await writeFile(join(backupFolder, others), archiveOf(consistent(await entriesOf(join(backupFolder, old)), { store_id: 'another' })))
   expect((await here(place, ['backup', 'prune', '--keep', '1', '-y'])).code).toBe(0)
-  expect((await readdir(shelf)).sort()).toEqual([others, recent])
+  expect((await readdir(backupFolder)).sort()).toEqual([others, recent])
 })
 
 test.for(['tar', 'dir'])(

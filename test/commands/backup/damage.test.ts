@@ -227,19 +227,19 @@ test('an unreadable sector or a shrinking file becomes zeros of the same length;
 
 test('prune keeps the newest archive without damaged files, beside --keep others that have them', async () => {
   const { place, stored, content, dataDir } = await oneDocument()
-  const shelf = join(dataDir, 'backups')
-  await mkdir(shelf, { mode: 0o700 })
+  const backupFolder = join(dataDir, 'backups')
+  await mkdir(backupFolder, { mode: 0o700 })
   const names = [1, 2, 3, 4].map((day) => `dms-2026010${day}T000000Z.tar`)
   const prune = async () => {
     expect((await here(place, ['backup', 'prune', '--keep', '1', '-y'])).code).toBe(0)
-    return (await readdir(shelf)).sort()
+    return (await readdir(backupFolder)).sort()
   }
   for (const [day, name] of names.entries()) {
     if (day === 2) await writeFile(stored, flipped(content))
-    expect((await here(place, ['backup', 'create', '--to', join(shelf, name)])).code).toBe(day < 2 ? 0 : 3)
+    expect((await here(place, ['backup', 'create', '--to', join(backupFolder, name)])).code).toBe(day < 2 ? 0 : 3)
   }
   expect(await prune()).toEqual([names[1], names[3]])
   await writeFile(stored, content)
-  expect((await here(place, ['backup', 'create', '--to', join(shelf, 'dms-20260105T000000Z.tar')])).code).toBe(0)
+  expect((await here(place, ['backup', 'create', '--to', join(backupFolder, 'dms-20260105T000000Z.tar')])).code).toBe(0)
   expect(await prune()).toEqual(['dms-20260105T000000Z.tar'])
 })

@@ -8,12 +8,12 @@ import { storeFiles } from '../../support/servers/server.ts'
 describe('kill -9', () => {
   test('a killed backup leaves no archive, and the next one is complete', async () => {
     const { place, dataDir } = await someDocuments()
-    const shelf = join(dataDir, 'backups')
+    const backupFolder = join(dataDir, 'backups')
     const mirror = join(dataDir, 'mirror')
     await here(place, ['backup', 'create', '--format', 'dir', '--to', mirror])
     const release = await lockTable(place, 'comments')
     const archive = begin(place, ['backup', 'create'])
-    await expect.poll(() => readdir(shelf).catch(() => []), { timeout: 20_000 }).toEqual([expect.stringMatching(/\.tar\.partial$/)])
+    await expect.poll(() => readdir(backupFolder).catch(() => []), { timeout: 20_000 }).toEqual([expect.stringMatching(/\.tar\.partial$/)])
     archive.kill('SIGKILL')
     await archive.ended
     const folders = await readdir(join(mirror, 'data'))

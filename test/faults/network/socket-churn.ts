@@ -24,7 +24,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   let [refused, retries] = [0, 0]
   const startedAt = performance.now()
   let remaining = churn
-  const lane = async () => {
+  const openAndClose = async () => {
     while (remaining-- > 0) {
       let live = await join()
       // The server may not know yet that an earlier connection has ended.
@@ -39,7 +39,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
       await sleep(10)
     }
   }
-  await Promise.all(Array.from({ length: atOnce }, lane))
+  await Promise.all(Array.from({ length: atOnce }, openAndClose))
   const perMinute = (churn / (performance.now() - startedAt)) * 60_000
   // A slot is released shortly after its connection has ended.
   for (const end = performance.now() + mostUntilReleasedMs; (await taken()) > 0 && performance.now() < end; ) await sleep(100)

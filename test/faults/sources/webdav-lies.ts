@@ -26,10 +26,10 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   const chosen = isShort ? lies.filter(({ name }) => sampleOfLies.includes(name)) : [...lies]
   const waiting = [...chosen]
   let passed = 0
-  const lane = async () => {
+  const tryLies = async () => {
     for (let lie = waiting.shift(); lie; lie = waiting.shift()) if (await tryLie(faultRun, lie)) passed++
   }
-  await Promise.all(Array.from({ length: concurrency }, lane))
+  await Promise.all(Array.from({ length: concurrency }, tryLies))
   faultRun.notes.push(`${passed} of ${chosen.length} cases passed`)
   const result = await faultRun.finish(`${chosen.length} lies of a server`)
   await server.kill()

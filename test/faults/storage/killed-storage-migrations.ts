@@ -17,8 +17,8 @@ export const killedStorageMigrations: Fault = {
 
 /** `uploads` before the first migration, and at most as many in each round: the time of a migration must not depend on the speed of the machine. */
 const amounts = {
-  short: { uploads: 20, lanes: 1, rounds: 2, kills: 1, hangs: 0, outages: 0, checks: 20 },
-  whole: { uploads: 300, lanes: 3, rounds: 6, kills: 3, hangs: 6, outages: 2, checks: 150 },
+  short: { uploads: 20, clients: 1, rounds: 2, kills: 1, hangs: 0, outages: 0, checks: 20 },
+  whole: { uploads: 300, clients: 3, rounds: 6, kills: 3, hangs: 6, outages: 2, checks: 150 },
 }
 /** S3 answers every request with 503. */
 const outageMs = 15_000
@@ -33,7 +33,7 @@ const cleanupTimeoutMs = 120_000
 const address = /^[0-9a-f]{64}(\.[0-9a-z]{8,32})?$/
 
 async function run({ isShort, openInstallation }: FaultContext): Promise<FaultResult> {
-  const { uploads, lanes, rounds, kills, hangs, outages, checks } = isShort ? amounts.short : amounts.whole
+  const { uploads, clients, rounds, kills, hangs, outages, checks } = isShort ? amounts.short : amounts.whole
   const installation = await openInstallation()
   const store = await openS3Store(installation)
   let kind: 'disk' | 's3' = 'disk'
@@ -48,7 +48,7 @@ async function run({ isShort, openInstallation }: FaultContext): Promise<FaultRe
   const stop = new AbortController()
   installation.atEnd(() => stop.abort())
   let [downloads, maxUploads] = [0, 2 * uploads]
-  const load = Promise.all([...Array.from({ length: lanes }, () => uploadAndDownload()), purge()])
+  const load = Promise.all([...Array.from({ length: clients }, () => uploadAndDownload()), purge()])
 
   let killed = 0
   let wholeMs = 4000

@@ -16,8 +16,8 @@ export const s3Outages: Fault = {
 
 /** After `uploads` of a round the load only reads and purges: `check` reads every file, and its time must not depend on the speed of the machine. */
 const amounts = {
-  short: { rounds: 1, lanes: 2, roundMs: 8000, hangs: 0, uploads: 300 },
-  whole: { rounds: 6, lanes: 4, roundMs: 20_000, hangs: 4, uploads: 250 },
+  short: { rounds: 1, clients: 2, roundMs: 8000, hangs: 0, uploads: 300 },
+  whole: { rounds: 6, clients: 4, roundMs: 20_000, hangs: 4, uploads: 250 },
 }
 /** Time without S3, longer than its requests are retried. */
 const outageMs = 15_000
@@ -29,7 +29,7 @@ const answerTimeoutMs = 90_000
 const expectedExits = [0, 69]
 
 async function run({ isShort, openInstallation }: FaultContext): Promise<FaultResult> {
-  const { rounds, lanes, roundMs, hangs, uploads } = isShort ? amounts.short : amounts.whole
+  const { rounds, clients, roundMs, hangs, uploads } = isShort ? amounts.short : amounts.whole
   const installation = await openInstallation()
   const store = await openS3Store(installation)
   const env = store.env('s3')
@@ -42,7 +42,7 @@ async function run({ isShort, openInstallation }: FaultContext): Promise<FaultRe
   const stop = new AbortController()
   installation.atEnd(() => stop.abort())
   let [downloads, brokenOff, checks, maxUploads] = [0, 0, 0, uploads]
-  const load = Promise.all([...Array.from({ length: lanes }, uploadAndDownload), purge(), breakOff()])
+  const load = Promise.all([...Array.from({ length: clients }, uploadAndDownload), purge(), breakOff()])
 
   for (let round = 0; round < rounds; round++) {
     await sleep(roundMs)

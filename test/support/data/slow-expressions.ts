@@ -11,7 +11,7 @@ import { parseAst } from 'vitest/node'
 const root = join(import.meta.dirname, '../../..')
 const length = 1500
 /** milliseconds; quadratic time is about one */
-const patience = 375
+const timeoutMs = 375
 /** Repeated parts that are slow for any expression. */
 const common = [' ', '\t', '\n', 'a', 'A', '0', '-', '_', '.', '/', '"', '\\', '<', '>', '[', '{', '=', ',', ' a', 'a.', '\\"', 'é']
 /** Expressions that must be reported, to test this program. */
@@ -58,7 +58,7 @@ function isSlow(expression: RegExp, text: string): boolean {
   for (let time = 0; time < 2; time++)
     try {
       expression.lastIndex = 0
-      runInNewContext('expression.exec(text)', { expression, text }, { timeout: patience })
+      runInNewContext('expression.exec(text)', { expression, text }, { timeout: timeoutMs })
       return false
     } catch (error) {
       if ((error as { code?: string }).code !== 'ERR_SCRIPT_EXECUTION_TIMEOUT') throw error
@@ -76,7 +76,7 @@ function slowTextOf(expression: RegExp): string | undefined {
     }
   }
   try {
-    runInNewContext('together()', { together }, { timeout: patience })
+    runInNewContext('together()', { together }, { timeout: timeoutMs })
     return undefined
   } catch {
     return texts.find((text) => isSlow(expression, text))

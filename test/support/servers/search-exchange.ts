@@ -12,18 +12,18 @@ interface Exchange {
   answer: unknown
 }
 
-export interface Standing {
+export interface RecordedServer {
   url: string
   /** requests that are not in the recording */
   unknown: string[]
   /** requests in the recording that were never sent */
-  unasked(): string[]
+  unsent(): string[]
 }
 
 /** Records requests to the server at `url`, and its answers, in `file` when the test ends. */
-export async function record(url: string, file: string): Promise<Standing> {
+export async function record(url: string, file: string): Promise<RecordedServer> {
   const all: Exchange[] = []
-  const standing = await listen(async ({ method, path, body, text, headers }) => {
+  const server = await listen(async ({ method, path, body, text, headers }) => {
     const response = await fetch(`${url}${path}`, {
       method,
       headers: { 'content-type': headers['content-type'] ?? 'application/json', authorization: headers.authorization ?? '' },
@@ -36,21 +36,21 @@ export async function record(url: string, file: string): Promise<Standing> {
     return { status: response.status, answer }
   })
   onTestFinished(() => writeFile(file, `[\n${all.map((exchange) => JSON.stringify(exchange)).join(',\n')}\n]\n`))
-  return { ...standing, unknown: [], unasked: () => [] }
+  return { ...server, unknown: [], unsent: () => [] }
 }
 
 /**
  * Answers as recorded; equal requests get their answers in order, the last one repeatedly. Refuses requests that were not recorded or lack this
  * authorization. `variable` replaces what differs between runs.
  */
-export async function replay(file: string, authorization: string, variable: readonly RegExp[] = []): Promise<Standing> {
+export async function replay(file: string, authorization: string, variable: readonly RegExp[] = []): Promise<RecordedServer> {
   const all = JSON.parse(await readFile(file, 'utf8')) as Exchange[]
   const keyOf = ({ method, path, body }: Pick<Exchange, 'method' | 'path' | 'body'>): string =>
     variable.reduce((key, pattern) => key.replaceAll(pattern, '…'), `${method} ${path} ${JSON.stringify(body)}`)
   const left = Map.groupBy(all, keyOf)
   const asked = new Set<string>()
   const unknown: string[] = []
-  const standing = await listen(async (request) => {
+  const server = await listen(async (request) => {
     const key = keyOf({ ...request, body: request.body ?? null })
     const answers = left.get(key)
     if (!answers || request.headers.authorization !== authorization) {
@@ -60,10 +60,10 @@ export async function replay(file: string, authorization: string, variable: read
     asked.add(key)
     return answers.length > 1 ? answers.shift()! : answers[0]!
   })
-  return { ...standing, unknown, unasked: () => [...left.keys()].filter((key) => !asked.has(key)) }
+  return { ...server, unknown, unsent: () => [...left.keys()].filter((key) => !asked.has(key)) }
 }
 
-interface Asked {
+interface ReceivedRequest {
   method: string
   path: string
   body: unknown
@@ -82,7 +82,7 @@ function bodyOf(text: string, headers: IncomingMessage['headers']): unknown {
     .map((line): unknown => JSON.parse(line))
 }
 
-async function listen(answer: (asked: Asked) => Promise<{ status: number; answer: unknown }>): Promise<{ url: string }> {
+async function listen(answer: (asked: ReceivedRequest) => Promise<{ status: number; answer: unknown }>): Promise<{ url: string }> {
   const server = createServer(async (request, response) => {
     const pieces: Buffer[] = []
     for await (const piece of request) pieces.push(piece as Buffer)

@@ -8,6 +8,7 @@ import { resolvePage } from '../settings/settings.ts'
 import { DisplayName, Email, Role, Username } from './fields.ts'
 import { ImportAnswer, ImportBody, importUsers } from './import.ts'
 import { newPassword } from './passwords.ts'
+import { deleteUser } from './user-deletion.ts'
 import * as users from './users.ts'
 import { UserAnswer, view } from './view.ts'
 
@@ -99,7 +100,7 @@ export const routes = (app: App): Route[] => [
       query: Removal,
       errors: ['CONFLICT', 'RETENTION'],
     },
-    ({ actor, param, query }) => users.remove(app, actor, param('id'), query),
+    ({ actor, param, query }) => deleteUser(app, actor, param('id'), query),
   ),
   admin(
     'GET /api/users/:identifier/groups',

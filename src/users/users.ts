@@ -1,20 +1,13 @@
-/** Users: listing, creating, updating and deleting them. */
+/** Users: listing, creating and updating them. user-deletion.ts deletes them. */
 import { sql, type Updateable } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
-import { appendWith } from '../audit/audit.ts'
 import { byCreation } from '../db/keyset.ts'
 import { type Db, isUniqueViolation, type Trx } from '../db/pool.ts'
 import type { Role, Row, Schema } from '../db/schema.ts'
-import { allowLongStatements } from '../db/statements.ts'
-import * as documents from '../documents/documents.ts'
-import { deleteDocuments } from '../documents/trash/destroy.ts'
-import { AppError, invalid } from '../errors.ts'
+import { AppError } from '../errors.ts'
 import { countRows, type FetchedPage, fetchPage, fetchSlice, type PageRequest, type Slice } from '../http/pages.ts'
 import { emailKey, parseUserIdentifier, usernameKey } from '../http/user-identifier.ts'
-import * as labels from '../labels/labels.ts'
-import * as sharedLinks from '../shared-links/shared-links.ts'
-import * as sources from '../sources/sources.ts'
 import { confusableKeys } from './confusables.ts'
 import * as verification from './email-verification.ts'
 import { removeInitialPassword } from './passwords.ts'
@@ -161,55 +154,6 @@ export async function updateProfile(
   return update(app, id, { email, display_name })
 }
 
-export interface Removal {
-  /** fate of the user's documents */
-  documents?: 'delete' | 'transfer' | undefined
-  /** recipient: user name, e-mail address or id */
-  to?: string | undefined
-}
-
-/** Deletes a user. Throws USER_NOT_FOUND, RETENTION, VALIDATION_ERROR, CONFLICT for the last active admin or documents without a `removal`. */
-export async function remove(app: App, actor: Actor, id: string, removal: Removal): Promise<void> {
-  if (removal.to !== undefined && removal.documents !== 'transfer') throw invalid('to', 'only with documents=transfer')
-  await app.db.transaction().execute(async (trx) => {
-    await allowLongStatements(trx)
-    await sources.deleteSyncs(trx, id)
-    const isDeletion = removal.documents === 'delete'
-    await labels.lockCreated(trx, id)
-    // Every transaction locks documents before users: two of them cannot deadlock.
-    await documents.lockOwned(trx, id, { isDeletion })
-    // From here on uploads of this user wait; afterwards they find no owner.
-    const user = await trx.selectFrom('users').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
-    if (!user) throw new AppError('USER_NOT_FOUND')
-    await refuseLastAdmin(trx, id)
-    const owned = isDeletion ? await documents.lockOwned(trx, id, { isDeletion }) : []
-    const { entries } = await deleteDocuments(app, trx, actor, owned, 'user_deleted')
-    if (removal.documents === 'transfer') {
-      const recipient = await findRecipient(trx, id, removal.to)
-      await documents.transferAll(trx, id, recipient)
-      await sharedLinks.revokeTransferred(app, trx, id, recipient)
-    } else await refuseOwner(trx, id)
-    await trx.deleteFrom('users').where('id', '=', id).execute()
-    await appendWith(trx, entries)
-  })
-}
-
-/** Throws CONFLICT if the user owns documents, also in the trash. */
-async function refuseOwner(trx: Trx, id: string): Promise<void> {
-  const owned = await documents.countOwned(trx, id)
-  if (owned.documents === 0) return
-  const trash = owned.trashed === 0 ? '' : `, ${owned.trashed} of them in the trash`
-  const count = owned.documents === 1 ? '1 document' : `${owned.documents} documents`
-  const message = `The user owns ${count}${trash}. Pass documents=delete, or documents=transfer and to=USER.`
-  throw new AppError('CONFLICT', { ...owned }, message)
-}
-
-async function findRecipient(trx: Trx, id: string, identifier = ''): Promise<string> {
-  const user = await findByIdentifier(trx, identifier)
-  if (!user || user.id === id) throw invalid('to', 'must be the name, email address or id of another user, who receives the documents')
-  return user.id
-}
-
 /** Records the time of a sign-in. Throws UNAUTHORIZED if the sessions of the user were ended since `user` was read, as by a new password. */
 export const recordSignIn = (app: App, user: User): Promise<User> =>
   app.db
@@ -221,7 +165,7 @@ export const recordSignIn = (app: App, user: User): Promise<User> =>
     .executeTakeFirstOrThrow(() => new AppError('UNAUTHORIZED', {}, 'Wrong username or password.'))
 
 /** Throws CONFLICT if the user is the last active admin. */
-async function refuseLastAdmin(trx: Trx, id: string): Promise<void> {
+export async function refuseLastAdmin(trx: Trx, id: string): Promise<void> {
   if (await isLastAdmin(trx, id)) throw new AppError('CONFLICT', {}, 'The last active admin cannot be deleted, disabled or demoted.')
 }
 

@@ -10,6 +10,7 @@ import { describe, expect, test } from 'vitest'
 import { operator } from '../../src/actor.ts'
 import type { App } from '../../src/app.ts'
 import { publish, truncateExpiredEvents } from '../../src/events.ts'
+import { deleteUser } from '../../src/users/user-deletion.ts'
 import * as users from '../../src/users/users.ts'
 import { startWorker } from '../../src/worker/worker.ts'
 import { upload } from '../support/app.ts'
@@ -360,7 +361,7 @@ describe('the end of a session', () => {
     ['being disabled', ({ app, ada }) => users.update(app, ada.id, { disabled: true })],
     ['another password', ({ app, ada }) => users.update(app, ada.id, { password: 'another password' })],
     ['demotion', ({ app, ada }) => users.update(app, ada.id, { role: 'user' })],
-    ['deletion', ({ app, ada }) => users.remove(app, operator, ada.id, {})],
+    ['deletion', ({ app, ada }) => deleteUser(app, operator, ada.id, {})],
   ])('4401 soon on every server after %s', async (_what, act) => {
     const dms = await startLive()
     await dms.app.db.updateTable('users').set({ role: 'admin' }).where('id', '=', dms.ada.id).execute()

@@ -1,0 +1,62 @@
+/** Deletes users. Their documents are deleted or transferred to another user. */
+import type { Actor } from '../actor.ts'
+import type { App } from '../app.ts'
+import { appendWith } from '../audit/audit.ts'
+import type { Trx } from '../db/pool.ts'
+import { allowLongStatements } from '../db/statements.ts'
+import * as documents from '../documents/documents.ts'
+import { deleteDocuments } from '../documents/trash/destroy.ts'
+import { AppError, invalid } from '../errors.ts'
+import * as labels from '../labels/labels.ts'
+import * as sharedLinks from '../shared-links/shared-links.ts'
+import * as sources from '../sources/sources.ts'
+import * as users from './users.ts'
+
+export interface Removal {
+  /** fate of the user's documents */
+  documents?: 'delete' | 'transfer' | undefined
+  /** recipient: user name, e-mail address or id */
+  to?: string | undefined
+}
+
+/** Deletes a user. Throws USER_NOT_FOUND, RETENTION, VALIDATION_ERROR, CONFLICT for the last active admin or documents without a `removal`. */
+export async function deleteUser(app: App, actor: Actor, id: string, removal: Removal): Promise<void> {
+  if (removal.to !== undefined && removal.documents !== 'transfer') throw invalid('to', 'only with documents=transfer')
+  await app.db.transaction().execute(async (trx) => {
+    await allowLongStatements(trx)
+    await sources.deleteSyncs(trx, id)
+    const isDeletion = removal.documents === 'delete'
+    await labels.lockCreated(trx, id)
+    // Every transaction locks documents before users: two of them cannot deadlock.
+    await documents.lockOwned(trx, id, { isDeletion })
+    // From here on uploads of this user wait; afterwards they find no owner.
+    const user = await trx.selectFrom('users').select('id').where('id', '=', id).forUpdate().executeTakeFirst()
+    if (!user) throw new AppError('USER_NOT_FOUND')
+    await users.refuseLastAdmin(trx, id)
+    const owned = isDeletion ? await documents.lockOwned(trx, id, { isDeletion }) : []
+    const { entries } = await deleteDocuments(app, trx, actor, owned, 'user_deleted')
+    if (removal.documents === 'transfer') {
+      const recipient = await findRecipient(trx, id, removal.to)
+      await documents.transferAll(trx, id, recipient)
+      await sharedLinks.revokeTransferred(app, trx, id, recipient)
+    } else await refuseOwner(trx, id)
+    await trx.deleteFrom('users').where('id', '=', id).execute()
+    await appendWith(trx, entries)
+  })
+}
+
+/** Throws CONFLICT if the user owns documents, also in the trash. */
+async function refuseOwner(trx: Trx, id: string): Promise<void> {
+  const owned = await documents.countOwned(trx, id)
+  if (owned.documents === 0) return
+  const trash = owned.trashed === 0 ? '' : `, ${owned.trashed} of them in the trash`
+  const count = owned.documents === 1 ? '1 document' : `${owned.documents} documents`
+  const message = `The user owns ${count}${trash}. Pass documents=delete, or documents=transfer and to=USER.`
+  throw new AppError('CONFLICT', { ...owned }, message)
+}
+
+async function findRecipient(trx: Trx, id: string, identifier = ''): Promise<string> {
+  const user = await users.findByIdentifier(trx, identifier)
+  if (!user || user.id === id) throw invalid('to', 'must be the name, email address or id of another user, who receives the documents')
+  return user.id
+}

@@ -1,4 +1,5 @@
 /** Deletes users. Their documents are deleted or transferred to another user. */
+import { sql } from 'kysely'
 import type { Actor } from '../actor.ts'
 import type { App } from '../app.ts'
 import { appendWith } from '../audit/audit.ts'
@@ -24,6 +25,7 @@ export async function deleteUser(app: App, actor: Actor, id: string, removal: Re
   if (removal.to !== undefined && removal.documents !== 'transfer') throw invalid('to', 'only with documents=transfer')
   await app.db.transaction().execute(async (trx) => {
     await allowLongStatements(trx)
+    const recipient = await lockDeletion(trx, id, removal)
     await sources.deleteSyncs(trx, id)
     const isDeletion = removal.documents === 'delete'
     await labels.lockCreated(trx, id)
@@ -35,14 +37,23 @@ export async function deleteUser(app: App, actor: Actor, id: string, removal: Re
     await users.refuseLastAdmin(trx, id)
     const owned = isDeletion ? await documents.lockOwned(trx, id, { isDeletion }) : []
     const { entries } = await deleteDocuments(app, trx, actor, owned, 'user_deleted')
-    if (removal.documents === 'transfer') {
-      const recipient = await findRecipient(trx, id, removal.to)
+    if (recipient !== null) {
       await documents.transferAll(trx, id, recipient)
       await sharedLinks.revokeTransferred(app, trx, id, recipient)
     } else await refuseOwner(trx, id)
     await trx.deleteFrom('users').where('id', '=', id).execute()
     await appendWith(trx, entries)
   })
+}
+
+/** Waits for other deletions of the user or of the recipient, which lock rows of both. Returns the id of the recipient. Throws VALIDATION_ERROR. */
+async function lockDeletion(trx: Trx, id: string, { documents, to }: Removal): Promise<string | null> {
+  const recipient = documents === 'transfer' ? await findRecipient(trx, id, to) : null
+  // In one order: two users who are deleted at once may be the recipients of each other.
+  for (const userId of [id, ...(recipient === null ? [] : [recipient])].sort())
+    await sql`select pg_advisory_xact_lock(hashtextextended(${`user deletion:${userId}`}, 0))`.execute(trx)
+  // The recipient may have been deleted meanwhile.
+  return recipient && findRecipient(trx, id, recipient)
 }
 
 /** Throws CONFLICT if the user owns documents, also in the trash. */

@@ -224,3 +224,23 @@ test.each(['delete', 'transfer&to=bob'])(
     expect(answer.status).toBe(204)
   },
 )
+
+test('204 and 400 for two users who are deleted at once, with their documents transferred to each other: the second waits for the first', async () => {
+  const { app, ada, bob, asAda, asBob, asAdmin } = await startApp()
+  await app.db.updateTable('users').set({ role: 'admin' }).execute()
+  for (const client of [asAda, asBob]) await upload(client, 'a.txt', 'hello')
+  const deletions: Promise<Response>[] = []
+  await app.db.transaction().execute(async (trx) => {
+    // A deletion of an admin takes this lock after that of the user.
+    await sql`select pg_advisory_xact_lock(hashtextextended('admins', 0))`.execute(trx)
+    for (const [from, to] of [
+      [ada, bob],
+      [bob, ada],
+    ] as const) {
+      deletions.push(asAdmin.send('DELETE', `/api/users/${from.id}?documents=transfer&to=${to.id}`))
+      await expect.poll(() => countWaiting(app.db)).toBe(deletions.length)
+    }
+  })
+  expect((await Promise.all(deletions)).map(({ status }) => status)).toEqual([204, 400])
+  expect(await asBob.call('GET', '/api/documents')).toMatchObject({ data: [{ owner: 'bob' }, { owner: 'bob' }] })
+})

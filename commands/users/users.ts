@@ -146,7 +146,10 @@ const remove = (cli: Cli) =>
     ],
     exits:
       '0 deleted · 2 no terminal to confirm on, and no --confirm · 5 not an admin · 6 no such user, or recipient · 7 owns documents, or is the last active admin',
-    notes: ['Comments on documents that stay are kept with the user name.'],
+    notes: [
+      'Comments on documents that stay are kept with the user name.',
+      'More than 500 documents are destroyed in batches, after the user is disabled. If it is interrupted, repeat it.',
+    ],
   })
     .alias('rm')
     .option('--documents <what>', 'delete, or transfer:USER; required if the user owns documents')

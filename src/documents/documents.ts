@@ -93,12 +93,23 @@ interface DocumentLockOptions {
   isDeletion?: boolean
 }
 
+/** Returns the ids of all documents of a user, including the trash. */
+export async function listOwned(db: Db, userId: string): Promise<string[]> {
+  const rows = await db.selectFrom('documents').select('id').where('owner_id', '=', userId).orderBy('id').execute()
+  return rows.map(({ id }) => id)
+}
+
 /**
- * Locks all documents of a user until the transaction ends, including the trash. Returns their ids. With `isDeletion` new comments and links wait,
- * which lock documents before users.
+ * Locks all documents of a user until the transaction ends, including the trash, or only those of `ids`. Returns their ids. With `isDeletion` new
+ * comments and links wait, which lock documents before users.
  */
-export async function lockOwned(trx: Trx, userId: string, { isDeletion = false }: DocumentLockOptions = {}): Promise<string[]> {
-  const owned = trx.selectFrom('documents').select('id').where('owner_id', '=', userId).orderBy('id')
+export async function lockOwned(
+  trx: Trx,
+  userId: string,
+  { isDeletion = false, ids }: DocumentLockOptions & { ids?: readonly string[] } = {},
+): Promise<string[]> {
+  const all = trx.selectFrom('documents').select('id').where('owner_id', '=', userId).orderBy('id')
+  const owned = ids ? all.where('id', 'in', ids) : all
   const rows = await (isDeletion ? owned.forUpdate() : owned.forNoKeyUpdate()).execute()
   return isDeletion ? cancelJobs(trx, rows) : lockJobsOf(trx, rows)
 }

@@ -95,7 +95,8 @@ export const routes = (app: App): Route[] => [
     'DELETE /api/users/:id',
     {
       summary: 'Delete a user, and transfer or delete the documents',
-      description: 'Comments of the user on documents that stay are kept with the username.',
+      description:
+        'Comments of the user on documents that stay are kept with the username. More than 500 documents are destroyed in batches, after the user is disabled. If it is interrupted, or refused by a hold placed meanwhile, the user stays disabled: repeat it.',
       ids,
       query: Removal,
       errors: ['CONFLICT', 'RETENTION'],

@@ -6,10 +6,12 @@ import { appendWith } from '../audit/audit.ts'
 import type { Trx } from '../db/pool.ts'
 import { allowLongStatements } from '../db/statements.ts'
 import * as documents from '../documents/documents.ts'
-import { deleteDocuments } from '../documents/trash/destroy.ts'
+import { assertDeletable, assertNotWorm } from '../documents/retention.ts'
+import { deleteDocuments, destroyDocuments } from '../documents/trash/destroy.ts'
 import { AppError, invalid } from '../errors.ts'
 import * as labels from '../labels/labels.ts'
 import * as sharedLinks from '../shared-links/shared-links.ts'
+import { slicesOf } from '../slices.ts'
 import * as sources from '../sources/sources.ts'
 import * as users from './users.ts'
 
@@ -20,9 +22,16 @@ export interface Removal {
   to?: string | undefined
 }
 
-/** Deletes a user. Throws USER_NOT_FOUND, RETENTION, VALIDATION_ERROR, CONFLICT for the last active admin or documents without a `removal`. */
+/** Documents destroyed by one transaction. */
+const batchSize = 500
+
+/**
+ * Deletes a user. Throws USER_NOT_FOUND, RETENTION, VALIDATION_ERROR, CONFLICT for the last active admin or documents without a `removal`. Destroys
+ * many documents in batches, and can be repeated after a crash.
+ */
 export async function deleteUser(app: App, actor: Actor, id: string, removal: Removal): Promise<void> {
   if (removal.to !== undefined && removal.documents !== 'transfer') throw invalid('to', 'only with documents=transfer')
+  if (removal.documents === 'delete') await destroyMany(app, actor, id)
   await app.db.transaction().execute(async (trx) => {
     await allowLongStatements(trx)
     const recipient = await lockDeletion(trx, id, removal)
@@ -44,6 +53,27 @@ export async function deleteUser(app: App, actor: Actor, id: string, removal: Re
     await trx.deleteFrom('users').where('id', '=', id).execute()
     await appendWith(trx, entries)
   })
+}
+
+/**
+ * Destroys the documents of a user in batches if one is not enough: everybody waits for the audit log while a transaction appends its entries. First
+ * refuses what cannot be deleted, and disables the user, who would upload meanwhile.
+ */
+async function destroyMany(app: App, actor: Actor, id: string): Promise<void> {
+  const ids = await documents.listOwned(app.db, id)
+  if (ids.length <= batchSize) return
+  await app.db.transaction().execute(async (trx) => {
+    await allowLongStatements(trx)
+    assertNotWorm(app)
+    await assertDeletable(trx, ids)
+    await users.applyChanges(app, trx, id, { disabled: true })
+  })
+  for (const batch of slicesOf(ids, batchSize))
+    await app.db.transaction().execute(async (trx) => {
+      // Another deletion may have transferred some of them.
+      const owned = await documents.lockOwned(trx, id, { isDeletion: true, ids: batch })
+      await destroyDocuments(app, trx, actor, owned, 'user_deleted')
+    })
 }
 
 /** Waits for other deletions of the user or of the recipient, which lock rows of both. Returns the id of the recipient. Throws VALIDATION_ERROR. */

@@ -123,12 +123,16 @@ async function availableUsername(trx: Trx, { username, issuer, subject }: Identi
   const suffix = hash('sha256', `${issuer}\n${subject}`).slice(0, 8)
   const candidate =
     [username, username?.split('@')[0], email.split('@')[0]].map((name) => Username.safeParse(name).data).find(Boolean) ?? 'user'
+  const key = usernameKey(candidate)
+  // Another identity may be getting the name.
+  await users.lockName(trx, key)
   const existing = await trx
     .selectFrom('users')
     .select('id')
-    .where('username_key', 'in', [usernameKey(candidate), ...confusableKeys(usernameKey(candidate))])
+    .where('username_key', 'in', [key, ...confusableKeys(key)])
     .executeTakeFirst()
-  return existing ? `${candidate.slice(0, 50)}-${suffix}` : candidate
+  if (!existing) return candidate
+  return `${candidate.slice(0, 50)}-${suffix}`
 }
 
 /** Stores the groups and derives the role from `oidc.admin_group`. The last active admin keeps the role. */

@@ -84,18 +84,19 @@ export function columnsOf({ username, email, email_verified, display_name = '', 
   }
 }
 
-/**
- * Throws DUPLICATE_RESOURCE if an existing user name looks the same in another script. No unique index compares such names, so a lock makes
- * transactions that create one wait for each other.
- */
+/** Throws DUPLICATE_RESOURCE if an existing user name looks the same in another script. No unique index compares such names. */
 async function refuseConfusable(trx: Trx, key: string): Promise<void> {
   const keys = confusableKeys(key)
   if (keys.length === 0) return
-  await sql`select pg_advisory_xact_lock(hashtextextended('user name:' || name, 0)) from unnest(${[key, ...keys].sort()}::text[]) name`.execute(
-    trx,
-  )
+  await lockName(trx, key)
   const confusable = await trx.selectFrom('users').select('id').where('username_key', 'in', keys).executeTakeFirst()
   if (confusable) throw new AppError('DUPLICATE_RESOURCE', { field: 'username' }, 'A user with a confusable name exists already.')
+}
+
+/** Makes transactions that create this user name, or one that looks the same, wait for each other. */
+export async function lockName(trx: Trx, key: string): Promise<void> {
+  const keys = [key, ...confusableKeys(key)].sort()
+  await sql`select pg_advisory_xact_lock(hashtextextended('user name:' || name, 0)) from unnest(${keys}::text[]) name`.execute(trx)
 }
 
 export interface Changes extends Partial<Omit<NewUser, 'username' | 'password_hash'>> {

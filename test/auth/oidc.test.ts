@@ -304,6 +304,24 @@ describe('with a real provider', () => {
     expect((await users()).length).toBe(before + (isLinking ? 0 : 1))
   })
 
+  test('200 for two first sign-ins of identities with one name at once: the second gets a hash appended', async () => {
+    const { app, signIn } = await start({}, [bob, { ...bob, sub: 'bob-2', email: 'bob2@example.com' }])
+    const signIns: ReturnType<typeof signIn>[] = []
+    await app.db.transaction().execute(async (trx) => {
+      // The first stops at its write, and the second behind it.
+      await sql`lock table users in share row exclusive mode`.execute(trx)
+      for (const sub of ['bob-1', 'bob-2']) {
+        signIns.push(signIn(sub))
+        const waiting = sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+        await expect.poll(async () => (await waiting.execute(app.db)).rows.length).toBe(signIns.length)
+      }
+    })
+    expect((await Promise.all(signIns)).map(({ status, body }) => [status, body.user?.username])).toEqual([
+      [200, 'bobby'],
+      [200, expect.stringMatching(/^bobby-[0-9a-f]{8}$/)],
+    ])
+  })
+
   test('401 UNAUTHORIZED for a disabled account', async () => {
     const { signIn, asAdmin } = await start()
     const { body } = await signIn('bob-1')

@@ -132,7 +132,8 @@ async function availableUsername(trx: Trx, { username, issuer, subject }: Identi
     .where('username_key', 'in', [key, ...confusableKeys(key)])
     .executeTakeFirst()
   if (!existing) return candidate
-  return `${candidate.slice(0, 50)}-${suffix}`
+  // Without half of a surrogate pair at the cut.
+  return `${candidate.slice(0, 50).replace(/\p{Surrogate}$/u, '')}-${suffix}`
 }
 
 /** Stores the groups and derives the role from `oidc.admin_group`. The last active admin keeps the role. */

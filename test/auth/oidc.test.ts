@@ -322,6 +322,14 @@ describe('with a real provider', () => {
     ])
   })
 
+  test('200 for a long name that is taken: it is not cut in an emoji', async () => {
+    const name = `${'b'.repeat(49)}\u{1f600}`
+    const people = ['bob-1', 'bob-2'].map((sub) => ({ ...bob, sub, preferred_username: name, email: `${sub}@example.com` }))
+    const { signIn } = await start({}, people)
+    expect((await signIn('bob-1')).body.user.username).toBe(name)
+    expect((await signIn('bob-2')).body.user.username).toMatch(/^b{49}-[0-9a-f]{8}$/)
+  })
+
   test('401 UNAUTHORIZED for a disabled account', async () => {
     const { signIn, asAdmin } = await start()
     const { body } = await signIn('bob-1')

@@ -1,6 +1,7 @@
 import { startBatch } from '../src/cli/output/batch-output.ts'
 import { type CommandHelp, group, manual } from '../src/cli/output/manual.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
+import { exitOfAbort } from '../src/cli/runtime/run-batch.ts'
 import type { Step } from '../src/worker/maintenance.ts'
 
 export const maintenance = (cli: Cli) =>
@@ -50,16 +51,41 @@ export const maintenance = (cli: Cli) =>
 
 /** Builds a command that runs `steps`; null runs all. */
 const maintenanceCommand = (cli: Cli, name: string, steps: readonly Step[] | null, text: Omit<CommandHelp, 'exits'>) =>
-  manual(name, { ...text, exits: '0 done, or nothing to do · 69 database unreachable · 75 another run is in progress' })
+  manual(name, {
+    ...text,
+    exits: '0 done, or nothing to do · 8 --timeout passed · 69 database unreachable · 75 another run is in progress',
+  })
     .option('-n, --dry-run', 'count what would be deleted')
     .action(async ({ dryRun: isDryRun = false }: { dryRun?: boolean }) => {
       const words = `maintenance ${name}`
-      const [app, { allSteps, maintain }] = await Promise.all([
+      // The getter installs the signal handler: from here on a signal ends the maintenance, not the process.
+      const { signal } = cli
+      const [app, { allSteps, maintain }, { runAudited }] = await Promise.all([
         cli.app(words, { hasStatementTimeout: false }),
         import('../src/worker/maintenance.ts'),
+        import('../src/cli/remote/local-client.ts'),
       ])
       const batch = startBatch(cli, words, { isDryRun, columns: [{ name: 'action' }, { name: 'key' }, { name: 'count', align: 'right' }] })
-      const removed = await maintain(app, steps ?? allSteps, { isDryRun })
+      const chosen = steps ?? allSteps
+      const removed: Partial<Record<Step, number>> = {}
+      const progress = cli.progress('maintenance')
+      const update = (): void => progress.update({ done: Object.keys(removed).length, total: chosen.length })
+      const onRemoved = (step: Step, count: number): void => {
+        removed[step] = count
+        update()
+      }
+      const work = async (): Promise<void> => {
+        update()
+        await maintain(app, chosen, { isDryRun, signal, onRemoved })
+        signal.throwIfAborted()
+      }
+      try {
+        await (isDryRun ? work() : runAudited(app, cli, { action: `dms ${words}`, counts: () => removed }, work))
+      } catch (error) {
+        if (!signal.aborted) throw error
+        cli.exit = exitOfAbort(signal)
+      }
+      progress.done()
       for (const [key, count] of Object.entries(removed)) {
         batch.add({ action: 'removed', key, count })
         if (cli.options.isHuman) cli.note(`${key}: ${count}`)

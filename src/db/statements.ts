@@ -86,6 +86,8 @@ const deleteBatchSize = 5_000
 export interface DeletionOptions {
   /** count what would be deleted, and delete nothing */
   readonly isDryRun?: boolean
+  /** ends the deletion after the current batch; the number of deletions is returned all the same */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Deletes the rows whose ids `idsToDelete` selects, in batches that hold locks briefly. Returns their number. */
@@ -93,7 +95,7 @@ export async function deleteInBatches(
   db: Db,
   table: string,
   idsToDelete: RawBuilder<unknown>,
-  { isDryRun = false }: DeletionOptions = {},
+  { isDryRun = false, signal }: DeletionOptions = {},
 ): Promise<number> {
   if (isDryRun) {
     const { rows } = await sql<{ count: number }>`select count(*)::int as count from (${idsToDelete}) old`.execute(db)
@@ -103,6 +105,6 @@ export async function deleteInBatches(
     const { numAffectedRows = 0n } =
       await sql`delete from ${sql.table(table)} where id in (${idsToDelete} limit ${deleteBatchSize})`.execute(db)
     total += Number(numAffectedRows)
-    if (numAffectedRows < deleteBatchSize) return total
+    if (numAffectedRows < deleteBatchSize || signal?.aborted) return total
   }
 }

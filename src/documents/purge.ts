@@ -22,7 +22,7 @@ const retryMs = 60_000
 export const purgeHandler: jobs.Handler<'purge'> = {
   async run(app, { payload: { sha256, address } }) {
     await app.db.transaction().execute((trx) => (address === undefined ? releaseUnused(trx, sha256) : releaseUncommitted(trx, address)))
-    const { isWaiting } = await removeFiles(app, sha256)
+    const { isWaiting } = await removeFiles(app, { sha256 })
     if (!isWaiting) return undefined
     return async (trx) => {
       await jobs.enqueue(trx, 'purge', { sha256 }, { dedupeKey: `purge:${sha256}`, delayMs: retryMs })
@@ -69,26 +69,30 @@ export async function purgeUncommitted(app: App): Promise<void> {
 }
 
 /** Removes all stored files that no version or rendition uses. Keeps the files that a running backup needs. Returns their number. */
-export async function purgeOrphans(app: App, { isDryRun = false }: DeletionOptions = {}): Promise<number> {
+export async function purgeOrphans(app: App, { isDryRun = false, signal }: DeletionOptions = {}): Promise<number> {
   let count = 0
   for (let last = ''; ; ) {
     const { rows } = await sql<{ sha256: string }>`
       select sha256 from stored_files file where sha256 > ${last} and not ${isReferenced}
       order by sha256 limit ${batchSize}`.execute(app.db)
     count += rows.length
-    if (!isDryRun) for (const { sha256 } of rows) await app.db.transaction().execute((trx) => releaseUnused(trx, sha256))
+    for (const { sha256 } of isDryRun ? [] : rows) {
+      if (signal?.aborted) return 0
+      await app.db.transaction().execute((trx) => releaseUnused(trx, sha256))
+    }
     if (rows.length < batchSize) break
     last = rows.at(-1)?.sha256 ?? ''
   }
   // Files of aborted uploads have no row.
   for (const { address, remove } of await app.files.listUncommitted()) {
+    if (signal?.aborted) return 0
     if ((await usesOf(app.db, [address])).get(address) === 'none') count++
     if (isDryRun) continue
     await app.db.transaction().execute((trx) => releaseUncommitted(trx, address))
     await remove()
   }
   if (isDryRun) return count + (await countRows(app.db.selectFrom('file_removals')))
-  return (await removeFiles(app)).removed
+  return (await removeFiles(app, { signal })).removed
 }
 
 /**
@@ -120,7 +124,10 @@ async function releaseUncommitted(trx: Trx, address: string): Promise<void> {
  * running backup needs the rest. A backup that starts after the commit does not reference the file. An earlier backup holds the lock. A file may
  * therefore be removed as soon as the lock was free once. Throws the error of a file that cannot be removed after it has removed the others.
  */
-async function removeFiles(app: App, sha256?: string): Promise<{ removed: number; isWaiting: boolean }> {
+async function removeFiles(
+  app: App,
+  { sha256, signal }: { sha256?: string; signal?: AbortSignal | undefined },
+): Promise<{ removed: number; isWaiting: boolean }> {
   let removed = 0
   let isWaiting = false
   const failures: unknown[] = []
@@ -128,6 +135,7 @@ async function removeFiles(app: App, sha256?: string): Promise<{ removed: number
     const addresses = await listRemovable(app, sha256, last)
     isWaiting = addresses === null
     for (const address of addresses ?? []) {
+      if (signal?.aborted) return { removed, isWaiting }
       try {
         await app.files.remove(address)
         await removeUnusedDerived(app, sha256Of(address))

@@ -31,6 +31,11 @@ export const allSteps = Object.keys(steps) as readonly Step[]
 
 type RemovedCounts = Partial<Record<Step, number>>
 
+interface MaintenanceOptions extends DeletionOptions {
+  /** receives the number of deletions of each step at its end */
+  onRemoved?(step: Step, count: number): void
+}
+
 const dailySeconds = 86_400
 /** Age of the last maintenance that the database clock may show without a doubt: a day, and time for a restart. */
 const plausibleSeconds = 26 * 3600
@@ -39,23 +44,28 @@ const trustedAfterMs = 3_600_000
 
 /**
  * Runs maintenance steps and returns the number of deletions of each. Throws Busy if another process runs it, and the error of a step after the other
- * steps have run.
+ * steps have run. After `signal` has aborted, the result has the deletions until then.
  */
-export async function maintain(app: App, chosen: readonly Step[] = allSteps, options: DeletionOptions = {}): Promise<RemovedCounts> {
-  return options.isDryRun ? runSteps(app, chosen, options) : withLock(app.database, 'maintenance', 0, () => runSteps(app, chosen))
+export async function maintain(app: App, chosen: readonly Step[] = allSteps, options: MaintenanceOptions = {}): Promise<RemovedCounts> {
+  const run = () => runSteps(app, chosen, options)
+  return options.isDryRun ? run() : withLock(app.database, 'maintenance', 0, run, { signal: options.signal })
 }
 
-async function runSteps(app: App, chosen: readonly Step[], options: DeletionOptions = {}): Promise<RemovedCounts> {
+async function runSteps(app: App, chosen: readonly Step[], options: MaintenanceOptions = {}): Promise<RemovedCounts> {
   const removed: RemovedCounts = {}
   const failures: unknown[] = []
   // While the document store is out of reach, the other steps still run.
-  for (const step of chosen)
-    await steps[step](app, options).then(
-      (count) => (removed[step] = count),
-      (error) => failures.push(error),
-    )
+  for (const step of chosen) {
+    if (options.signal?.aborted) break
+    try {
+      removed[step] = await steps[step](app, options)
+      options.onRemoved?.(step, removed[step])
+    } catch (error) {
+      failures.push(error)
+    }
+  }
   if (failures.length > 0) throw failures[0]
-  if (chosen === allSteps && !options.isDryRun) await recordSuccess(app.db, 'maintenance')
+  if (chosen === allSteps && !options.isDryRun && !options.signal?.aborted) await recordSuccess(app.db, 'maintenance')
   return removed
 }
 

@@ -50,14 +50,21 @@ export async function auditCommand(
   await openAuditLog(app)([{ ...actor, at: new Date(), action, target, outcome, code: null, details, request_id: '' }])
 }
 
+interface AuditedRun extends Omit<CommandEntry, 'outcome'> {
+  /** a log that cannot be written is only a warning */
+  readonly isOptional?: boolean
+  /** returns what the command has done until now */
+  readonly counts?: () => object
+}
+
 /**
- * Runs a command after an audit entry of its start, so that one that is killed has an entry, too. If it fails, writes a second entry with the error.
- * With `isOptional`, a log that cannot be written is only a warning.
+ * Runs a command after an audit entry of its start, so that one that is killed has an entry, too. At its end, writes a second entry if it has `counts`
+ * or fails.
  */
 export async function runAudited<T>(
   app: Pick<App, 'db'>,
   cli: Pick<ShellUser, 'dataOwner'> & { warn(text: string): void },
-  { isOptional = false, ...entry }: Omit<CommandEntry, 'outcome'> & { readonly isOptional?: boolean },
+  { isOptional = false, counts, ...entry }: AuditedRun,
   work: () => Promise<T>,
 ): Promise<T> {
   const warn = (error: Error & { code?: string }): void => {
@@ -66,11 +73,16 @@ export async function runAudited<T>(
   }
   const started = auditCommand(app, cli, entry)
   await (isOptional ? started.catch(warn) : started)
-  return work().catch(async (error: Error) => {
-    const details = { ...entry.details, error: error.message }
-    await auditCommand(app, cli, { ...entry, details, outcome: 'failed' }).catch(warn)
+  const end = (outcome: 'ok' | 'failed', more: object): Promise<void> =>
+    auditCommand(app, cli, { ...entry, details: { ...entry.details, ...counts?.(), ...more }, outcome }).catch(warn)
+  try {
+    const result = await work()
+    if (counts) await end('ok', {})
+    return result
+  } catch (error) {
+    await end('failed', { error: (error as Error).message })
     throw error
-  })
+  }
 }
 
 const viaOf = ({ dataOwner }: Pick<ShellUser, 'dataOwner'>): string => `cli:${dataOwner === null ? shellUser() : 'root'}`

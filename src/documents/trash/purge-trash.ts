@@ -49,12 +49,15 @@ export async function planEmptying(app: App, actor: Actor, owner: string | undef
  * Destroys the documents whose time in the trash has passed. Returns their number. WORM without a trash destroys none: a document that is in the
  * trash all the same had no time there.
  */
-export async function purgeExpired(app: App, { isDryRun = false }: DeletionOptions = {}): Promise<number> {
+export async function purgeExpired(app: App, { isDryRun = false, signal }: DeletionOptions = {}): Promise<number> {
   if (app.config.documents.worm && !hasTrash(app)) return 0
   const expired = sql<boolean>`(deleted_at is not null and deleted_at <= ${secondsAgo(app.config.documents.trash_days * daySeconds)})`
   if (isDryRun) return countTrash(app.db, sql<boolean>`(${expired} and not ${isRetained})`)
   let purged = 0
-  for await (const count of destroyBatches(app, maintenanceActor, expired, 'trash_expired')) purged += count
+  for await (const count of destroyBatches(app, maintenanceActor, expired, 'trash_expired')) {
+    purged += count
+    if (signal?.aborted) break
+  }
   return purged
 }
 

@@ -26,7 +26,7 @@ interface ExcessVersion {
 }
 
 /** Deletes the versions past the limits. Returns their number. */
-export async function purgeVersions(app: App, { isDryRun = false }: DeletionOptions = {}): Promise<number> {
+export async function purgeVersions(app: App, { isDryRun = false, signal }: DeletionOptions = {}): Promise<number> {
   const { keep_versions, version_days } = app.config.documents
   if (keep_versions === 0 && version_days === 0) return 0
   let count = 0
@@ -42,7 +42,7 @@ export async function purgeVersions(app: App, { isDryRun = false }: DeletionOpti
     const ids = [...new Set(excess.map(({ document_id }) => document_id))]
     if (isDryRun) count += excess.length
     else if (ids.length > 0) count += await app.db.transaction().execute((trx) => deleteExcess(app, trx, ids))
-    if (rows.length < batchSize) return count
+    if (rows.length < batchSize || signal?.aborted) return count
     last = rows.at(-1)?.id ?? ''
   }
 }

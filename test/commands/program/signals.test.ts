@@ -10,8 +10,10 @@ import { expect, onTestFinished, test } from 'vitest'
 import type { App } from '../../../src/app.ts'
 import { readTar } from '../../../src/backup/tar.ts'
 import { withLock } from '../../../src/db/lock.ts'
+import type { Trx } from '../../../src/db/pool.ts'
 import { upload } from '../../support/app.ts'
 import { readBatch, startCli } from '../../support/cli-transports.ts'
+import { meanwhile } from '../../support/lock-waits.ts'
 import { bareEnvironment, executable } from '../../support/processes/run.ts'
 
 /** Spawns `dms args…` with piped standard streams. */
@@ -134,6 +136,32 @@ test('a signal ends the wait for the lock of another run: 130 after SIGINT, 143 
       child.kill(signal)
       expect([command, await ended]).toEqual([command, code])
     })
+})
+
+test('maintenance run: SIGINT exits 130 after the current documents, with the summary; both are in the audit log', async () => {
+  const { app, databaseUrl, dataDir, asAda, folder } = await startCli('local')
+  const { id } = await upload(asAda, 'a.txt', 'a')
+  await asAda.documents.delete(id)
+  const env = { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir, DMS_CONFIG: join(folder, 'config.toml') }
+  await writeFile(env.DMS_CONFIG, '[documents]\ntrash_days = 1\n')
+  await sql`update documents set deleted_at = now() - interval '2 days'`.execute(app.db)
+  const { child, ended, says } = begin(['maintenance', 'run', '--json'], env)
+  const stdout = textOf(child.stdout)
+  const lockDocument = (trx: Trx) => sql`select from documents for update`.execute(trx)
+  const stop = async () => {
+    child.kill('SIGINT')
+    child.kill('SIGUSR1')
+    await says('maintenance  0/6')
+  }
+  await meanwhile(app, lockDocument, () => ended, stop)
+  expect(await ended).toBe(130)
+  expect(JSON.parse(await stdout)).toMatchObject({ trash: 1, total: 1, exit_code: 130 })
+  const { rows } = await sql`
+    select outcome, details::jsonb as details from audit_entries where action = 'dms maintenance run' order by seq`.execute(app.db)
+  expect(rows).toEqual([
+    { outcome: 'ok', details: {} },
+    { outcome: 'failed', details: { trash: 1, error: 'stopped by SIGINT' } },
+  ])
 })
 
 test('serve and worker: 0 after a signal while they wait for another migration or for the database', async () => {

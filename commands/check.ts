@@ -37,8 +37,9 @@ export const check = (cli: Cli) =>
     .option('--lock-timeout <duration>', 'time to wait for another check', '0s')
     .action(async (flags: { sample: string; checks?: string; repair?: boolean; rejects?: string; lockTimeout: string }) => {
       const lockTimeout = parseDurationFlag('--lock-timeout', flags.lockTimeout)
-      const [{ check, checks }, app] = await Promise.all([
+      const [{ check, checks }, { runAudited }, app] = await Promise.all([
         import('../src/check/check.ts'),
+        import('../src/cli/remote/local-client.ts'),
         cli.app('check', { hasStatementTimeout: false }),
       ])
       const sample = await parseSample(flags.sample, app)
@@ -47,8 +48,11 @@ export const check = (cli: Cli) =>
       const findings = startFindings<Finding>(cli, 'check', columns, formatFinding)
       const progress = cli.progress('check')
       let written = Promise.resolve()
+      const counts = { findings: 0, repaired: 0 }
       const add = (finding: Finding) => {
         findings.add(finding)
+        counts.findings++
+        if (finding.repaired !== null) counts.repaired++
         if (!rejects) return
         const line = `${JSON.stringify({ type: 'finding', ...finding })}\n`
         written = written.then(() => rejects.appendFile(line))
@@ -65,7 +69,8 @@ export const check = (cli: Cli) =>
       const options = { only, repair: flags.repair === true, lockTimeout, sample, signal: cli.signal, onProgress, onStart }
       // After a signal the findings so far are printed.
       try {
-        await check(app, options, add)
+        const work = () => check(app, options, add)
+        await (options.repair ? runAudited(app, cli, { action: 'dms check --repair', counts: () => counts }, work) : work())
       } catch (error) {
         if (!cli.signal.aborted || !hasStarted) throw error
       } finally {

@@ -57,6 +57,7 @@ export const doctor = (cli: Cli) =>
         else if (cli.options.isHuman) cli.write(`${lines.join('\n')}\n`)
       }
       await runChecks(checks, { canFix: flags.fix === true, formatFix: cli.options.formatFix, onDiagnosis })
+      if (installation) await auditFixes(cli, installation, diagnoses)
       const count = (status: Diagnosis['status']) => diagnoses.filter((diagnosis) => diagnosis.status === status).length
       if (count('fail') > 0 || (flags.strict && count('warn') > 0)) cli.exit = 'PARTIAL'
       printDiagnoses(cli, diagnoses, `${count('ok')} ok, ${pluralize(count('warn'), 'warning')}, ${count('fail')} failed`)
@@ -68,6 +69,16 @@ export const doctor = (cli: Cli) =>
       })
       cli.note(`✓ Wrote ${bundle}`)
     })
+
+/** Writes the fixes of --fix to the audit log. */
+async function auditFixes(cli: Cli, installation: LazyInstallation, diagnoses: readonly Diagnosis[]): Promise<void> {
+  const fixed = diagnoses.flatMap(({ id, fixed }) => (fixed === null ? [] : [[id, fixed]]))
+  if (fixed.length === 0) return
+  const { auditCommand } = await import('../src/cli/remote/local-client.ts')
+  const write = async () =>
+    auditCommand(await installation.database(), cli, { action: 'dms doctor --fix', details: Object.fromEntries(fixed) })
+  await write().catch((error: Error) => cli.warn(`warning: not in the audit log: ${error.message}`))
+}
 
 async function openLocalInstallation(cli: Cli): Promise<LazyInstallation> {
   const [{ inspectConfig }, { openCommandLog }, { openLazyInstallation }] = await Promise.all([

@@ -94,9 +94,13 @@ export const restore = (cli: Cli) =>
       progress.done()
       warnOfGaps(cli, result)
       const { manifest, skipped, lost, disabledSources } = result
+      const { created_at, files, bytes } = manifest
+      const details = { backup: source.name, created_at, ...documentCounts(manifest), files, lost: lost.length, skipped: skipped.length }
+      const { runAudited } = await import('../src/cli/remote/local-client.ts')
+      // Afterwards: the log is part of the backup.
+      await runAudited(installation.database, cli, { action: 'dms restore', details, isOptional: true }, async () => {})
       if (lost.length + skipped.length > 0) cli.exit = 'PARTIAL'
       const notIndexed = flags.reindex ? await reindex(cli, settings).catch((error: unknown) => ({ error })) : undefined
-      const { created_at, files, bytes } = manifest
       const current = lost.filter((version) => version.current).length
       report(
         { created_at, ...documentCounts(manifest), files, bytes, without_file: current, old_without_file: lost.length - current },

@@ -4,6 +4,7 @@ import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { columnsOf, type PlainColumn } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
+import { openAuditDatabase } from '../../src/cli/runtime/installation.ts'
 import { runBatch } from '../../src/cli/runtime/run-batch.ts'
 import type { Config } from '../../src/config/schema.ts'
 import { NoData } from '../../src/errors.ts'
@@ -81,15 +82,24 @@ const prune = (cli: Cli) =>
         )
       for (const { name } of truncated) cli.warn(`${escapeControls(name)} is truncated: it is kept, and does not count towards --keep`)
       if (prunable.length > 0 && !yes && !dryRun) await confirm(cli.options, `Delete ${prunable.length} backups?`)
-      await runBatch(cli, {
-        command: 'backup prune',
-        phase: 'deleting',
-        items: prunable,
-        keyOf: ({ name }) => name,
-        isDryRun: dryRun,
-        async run({ name, size }) {
-          if (!dryRun) await repository.removeBackup(config.backup.path, name)
-          return { action: 'deleted', key: name, bytes: size }
-        },
-      })
+      const deleted: string[] = []
+      const work = () =>
+        runBatch(cli, {
+          command: 'backup prune',
+          phase: 'deleting',
+          items: prunable,
+          keyOf: ({ name }) => name,
+          isDryRun: dryRun,
+          async run({ name, size }) {
+            if (!dryRun) await repository.removeBackup(config.backup.path, name)
+            deleted.push(name)
+            return { action: 'deleted', key: name, bytes: size }
+          },
+        })
+      const isChange = prunable.length > 0 && !dryRun
+      const database = isChange ? await openAuditDatabase(cli, config, 'backup prune') : null
+      if (!database) return work()
+      const { runAudited } = await import('../../src/cli/remote/local-client.ts')
+      const details = { place: config.backup.path, keep: count }
+      await runAudited(database, cli, { action: 'dms backup prune', details, isOptional: true, counts: () => ({ deleted }) }, work)
     })

@@ -9,7 +9,7 @@ import { columnsOf, pluralize, rejectOutputFlags } from '../../src/cli/output/ou
 import { addGeneratedSecrets, listSettings, maskSecret } from '../../src/cli/output/setting-rows.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
 import { Failure, unusablePath, usage } from '../../src/cli/runtime/exit.ts'
-import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
+import { openAuditDatabase } from '../../src/cli/runtime/installation.ts'
 import { writePrivateFile } from '../../src/cli/runtime/private-file.ts'
 import type { LoadedConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
@@ -105,14 +105,10 @@ function refuseRevealOnTerminal(cli: Cli, { reveal, yes }: { reveal?: boolean; y
 
 /** Writes the output of secrets to the audit log. Without a reachable database it warns: the settings may be needed to repair it. */
 async function auditReveal(cli: Cli, { config }: LoadedConfig, action: string): Promise<void> {
-  const { hasData } = await import('../../src/open-app.ts')
-  if (!(await hasData(config))) return
-  try {
-    const { auditCommand } = await import('../../src/cli/remote/local-client.ts')
-    await auditCommand((await openLocalInstallation(cli, action)).database, cli, { action })
-  } catch (error) {
-    cli.warn(`warning: not in the audit log: ${(error as Error).message}`)
-  }
+  const database = await openAuditDatabase(cli, config, action)
+  if (!database) return
+  const { runAudited } = await import('../../src/cli/remote/local-client.ts')
+  await runAudited(database, cli, { action, isOptional: true }, async () => {})
 }
 
 const init = (cli: Cli) =>

@@ -42,13 +42,17 @@ const up = (cli: Cli) =>
       .option('-n, --dry-run', 'list what would be applied'),
   ).action(({ lockTimeout, to, dryRun }: { lockTimeout?: string; to?: string; dryRun?: boolean }) =>
     withDatabase(cli, { command: dryRun ? 'migrate -n' : 'migrate', lockTimeout }, async ({ db, asOwner }, lockTimeoutMs) => {
-      const { migrate, pendingUpTo } = await import('../../src/db/migrate.ts')
+      const [{ migrate, pendingUpTo }, { runAudited }] = await Promise.all([
+        import('../../src/db/migrate.ts'),
+        import('../../src/cli/remote/local-client.ts'),
+      ])
       await requireMigration(to)
-      if (dryRun) return printMigrations(cli, await pendingUpTo(db, to), 'pending')
-      const names = await asOwner((owner) =>
-        migrate(owner, { lockTimeoutMs, signal: cli.signal }, (name) => cli.note(`applied ${name}`), to),
-      )
-      printMigrations(cli, names, 'applied')
+      const pending = await pendingUpTo(db, to)
+      if (dryRun) return printMigrations(cli, pending, 'pending')
+      const work = () =>
+        asOwner((owner) => migrate(owner, { lockTimeoutMs, signal: cli.signal }, (name) => cli.note(`applied ${name}`), to))
+      const entry = { action: 'dms migrate', details: { migrations: pending }, isOptional: true }
+      printMigrations(cli, pending.length > 0 ? await runAudited({ db }, cli, entry, work) : await work(), 'applied')
     }),
   )
 
@@ -127,7 +131,9 @@ const down = (cli: Cli) =>
       if (!dryRun && reverted.length > 0) {
         for (const { name, loses } of reverted) cli.warn(`reverting ${name} loses ${loses}`)
         if (!yes) await confirm(cli.options, `Revert ${reverted.map(({ name }) => name).join(', ')}?`)
-        await asOwner((owner) => revert(owner, { lockTimeoutMs, signal: cli.signal }, goal, reverted))
+        const { runAudited } = await import('../../src/cli/remote/local-client.ts')
+        const entry = { action: 'dms migrate down', details: { migrations: reverted.map(({ name }) => name) }, isOptional: true }
+        await runAudited({ db }, cli, entry, () => asOwner((owner) => revert(owner, { lockTimeoutMs, signal: cli.signal }, goal, reverted)))
       }
       const rows = reverted.map(({ name, loses }) => ({ name, action: dryRun ? 'would revert' : 'reverted', loses }))
       cli.print(rows, { columns: columnsOf(['name', 'action', 'loses']), id: 'name', isQuery: false })

@@ -66,13 +66,19 @@ export const reindex = (cli: Cli) =>
       const options = await parseOptions(flags)
       if (!flags.wait) return enqueue(cli, flags)
       const app = await cli.app('search reindex', { hasStatementTimeout: false })
-      const { reindex } = await import('../../src/search/reindex.ts')
+      const [{ reindex }, { runAudited }] = await Promise.all([
+        import('../../src/search/reindex.ts'),
+        import('../../src/cli/remote/local-client.ts'),
+      ])
       const progress = cli.progress('search reindex')
-      const { documents, skipped, swapped, kept, omitted } = await reindex(app, {
-        ...options,
-        signal: cli.signal,
-        onProgress: (done, total) => progress.update({ done, total }),
-      })
+      let indexed = 0
+      const onProgress = (done: number, total: number): void => {
+        indexed = done
+        progress.update({ done, total })
+      }
+      const work = () => reindex(app, { ...options, signal: cli.signal, onProgress })
+      const entry = { action: 'dms search reindex', counts: () => ({ documents: indexed }) }
+      const { documents, skipped, swapped, kept, omitted } = await (options.dryRun ? work() : runAudited(app, cli, entry, work))
       progress.done()
       if (omitted > 0) cli.exit = 'PARTIAL'
       const { index } = await app.search.status()
@@ -89,8 +95,13 @@ export const reindex = (cli: Cli) =>
 
 async function enqueue(cli: Cli, { ifNeeded = false }: Flags): Promise<void> {
   const app = await cli.app('search reindex')
-  const { queueReindex } = await import('../../src/search/reindex.ts')
-  cli.print([{ job_id: await queueReindex(app, { anew: !ifNeeded }) }], {
+  const [{ queueReindex }, { auditCommand }] = await Promise.all([
+    import('../../src/search/reindex.ts'),
+    import('../../src/cli/remote/local-client.ts'),
+  ])
+  const jobId = await queueReindex(app, { anew: !ifNeeded })
+  await auditCommand(app, cli, { action: 'dms search reindex', target: `job_id=${jobId}` })
+  cli.print([{ job_id: jobId }], {
     columns: [{ name: 'job_id', title: 'JOB' }],
     id: 'job_id',
     isQuery: false,

@@ -55,6 +55,7 @@ const migrate = (cli: Cli) =>
       const batch = startBatch(cli, 'storage migrate', { isDryRun, columns })
       const progress = cli.progress('storage migrate')
       const counts = zeroCounts()
+      const done = () => Object.entries(counts).filter(([, { files }]) => files > 0)
       let failure: unknown = null
       try {
         const options: MigrationOptions = {
@@ -72,15 +73,14 @@ const migrate = (cli: Cli) =>
           },
         }
         const work = () => migrateStore(app, counts, options)
-        const entry = { action: 'dms storage migrate', target: to, details: { verify, keep } }
+        const entry = { action: 'dms storage migrate', target: to, details: { verify, keep }, counts: () => Object.fromEntries(done()) }
         await (isDryRun ? work() : runAudited(app, cli, entry, work))
       } catch (error) {
         failure = error
         if (cli.signal.aborted) cli.exit = exitOfAbort(cli.signal)
       }
       progress.done()
-      for (const [action, { files, bytes }] of Object.entries(counts))
-        if (files > 0) batch.add({ action, key: 'files', count: files, bytes })
+      for (const [action, { files, bytes }] of done()) batch.add({ action, key: 'files', count: files, bytes })
       if (failure && !cli.signal.aborted) throw failure
       batch.finish({ to })
       if (app.stores.primary !== to && !isDryRun)

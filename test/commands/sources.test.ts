@@ -58,12 +58,14 @@ describe.each(cliTransports)('%s:', (transport) => {
   })
 
   test('sync: result per source; 3 if a source or file failed; 0 if nothing is due', async () => {
-    const { dms, make, put, root, asAdmin } = await start(transport)
+    const { app, dms, make, put, root, asAdmin } = await start(transport)
     await put('a.txt', 'alpha')
     await put('sub/b.txt', 'beta')
-    await make('one', { sync_interval: 0 })
+    const { id } = await make('one', { sync_interval: 0 })
     const first = await dms(['sources', 'sync', 'one', '-o', 'jsonl'])
     expect(first.code).toBe(0)
+    const audited = app.db.selectFrom('audit_entries').select('target').where('action', 'like', '%sync')
+    expect(await audited.execute()).toEqual([{ target: `id=${id}` }])
     const { items, summary } = readBatch(first.stdout)
     const counts = { source: 'one', state: 'ok', new: 2, changed: 0, unchanged: 0, deleted: 0, failed: 0, bytes: 9 }
     expect(items).toMatchObject([{ action: 'synced', key: 'one', ...counts }])

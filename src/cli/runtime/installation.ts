@@ -18,6 +18,21 @@ export const openLocalInstallation = (
 ): Promise<Installation> =>
   openLocally(cli, command, settings, async (config, log) => (await import('../../open-app.ts')).openInstallation(config, log, access))
 
+/**
+ * Opens the database of the audit log for a command that needs no database otherwise. Returns null if there is none, and, with a warning, if it cannot
+ * be reached: the command may be needed to repair it.
+ */
+export async function openAuditDatabase(cli: Cli, config: Config, command: string): Promise<Installation['database'] | null> {
+  const { hasData } = await import('../../open-app.ts')
+  if (!(await hasData(config))) return null
+  try {
+    return (await openLocalInstallation(cli, command)).database
+  } catch (error) {
+    cli.warn(`warning: not in the audit log: ${(error as Error).message}`)
+    return null
+  }
+}
+
 /** Opens the destination of a restore until the end of the command, without creating anything. Throws like openLocalInstallation(). */
 export const openLocalTarget = (cli: Cli, command: string, settings: FlagSettings): Promise<RestoreTarget> =>
   openLocally(cli, command, settings, async (config, log) =>

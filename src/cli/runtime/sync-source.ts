@@ -30,7 +30,8 @@ export async function syncInProcess(
   options: RunOptions,
   progress: Progress,
 ): Promise<SyncResult> {
-  const { syncNow } = await import('../../sources/sync/sync-job.ts')
+  const [{ syncNow }, { auditCommand }] = await Promise.all([import('../../sources/sync/sync-job.ts'), import('../remote/local-client.ts')])
+  await auditCommand(app, cli, { action: 'dms sources sync', target: `id=${source.id}`, details: { name: source.name } })
   const started = performance.now()
   const timer = setInterval(() => void updateProgress(client, source, progress).catch(() => {}), pollIntervalMs)
   try {

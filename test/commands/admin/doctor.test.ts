@@ -93,6 +93,11 @@ test('doctor reports problems of index, marker, secrets, jobs and configuration 
   const fixed = await ask(place, ['--only', 'queue,permissions', '--fix'])
   expect(fixed.checks.map((check) => check.fixed)).toEqual([`set mode 600 on ${secret}`, 'queued 1 jobs again'])
   expect((await stat(secret)).mode & 0o777).toBe(0o600)
+  const audited = app.db.selectFrom('audit_entries').select('details').where('action', '=', 'dms doctor --fix')
+  expect(JSON.parse((await audited.executeTakeFirstOrThrow()).details)).toEqual({
+    permissions: `set mode 600 on ${secret}`,
+    queue: 'queued 1 jobs again',
+  })
   expect((await ask(place, ['--only', 'queue,permissions'])).code).toBe(0)
 
   await rm(join(dataDir, 'files', '.dms-store'))

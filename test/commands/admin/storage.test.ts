@@ -96,9 +96,12 @@ describe.skipIf(!hasS3Server())('with a server of S3', () => {
       .selectFrom('audit_entries')
       .select(['action', 'target', 'details'])
       .where('action', '=', 'dms storage migrate')
+      .orderBy('seq')
       .execute()
-    expect(entries).toHaveLength(4)
+    // Two of each migration.
+    expect(entries).toHaveLength(8)
     expect(entries[0]).toMatchObject({ target: 's3', details: '{"verify":true,"keep":false}' })
+    expect(JSON.parse(entries.at(-1)?.details ?? '')).toMatchObject({ moved: { files: 4 } })
   })
 
   test('uploads of known bytes, deletions, dms check and dms doctor with files in both', async () => {

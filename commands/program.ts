@@ -1,6 +1,6 @@
 /** The command tree, its global options, and the only place that turns errors into exit codes and messages. */
 import { Command, Help, Option } from 'commander'
-import { refuseEmptyPaths } from '../src/cli/arguments/flag-values.ts'
+import { refuseEmptyValues } from '../src/cli/arguments/flag-values.ts'
 import { rewriteLine, takesNextWord } from '../src/cli/arguments/rewrite-line.ts'
 import {
   addLockTimeoutHint,
@@ -149,7 +149,7 @@ function addFlags(program: Command, cli: CliRuntime, terminal: Pick<Terminal, 'e
     })
   addGlobalOptions(program)
   program.hook('preAction', async (_, running) => {
-    refuseEmptyPaths(running)
+    refuseEmptyValues(running)
     await cli.prepare()
     if (cli.options.isInit) await (await import('../src/cli/runtime/installation.ts')).createArchive(cli)
   })

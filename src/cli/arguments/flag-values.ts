@@ -55,14 +55,19 @@ export function parseCount(flag: string, text: string, { min = 1, max = 999_999_
   return count
 }
 
-/** Throws Failure USAGE if an option or argument of a command is an empty path, such as from an unset variable in a script. */
-export function refuseEmptyPaths(command: Command): void {
+/** Arguments that may be empty: text of the user, and the words before the cursor. */
+const textArguments = ['text', 'word']
+
+/** Throws Failure USAGE if an argument of a command, or an option with a path, is empty, such as from an unset variable in a script. */
+export function refuseEmptyValues(command: Command): void {
+  const paths = command.options.filter(({ flags }) => /<(?:file|folder|path|place|backup)\b/.test(flags))
+  const names = command.registeredArguments.map((argument) => argument.name())
   const values = [
-    ...command.options.map((option) => [option.flags, option.long, command.getOptionValue(option.attributeName())]),
-    ...command.registeredArguments.map((argument, index) => [`<${argument.name()}>`, argument.name(), command.processedArgs[index]]),
+    ...paths.map((option) => [option.long, command.getOptionValue(option.attributeName())]),
+    ...names.map((name, index) => [name, textArguments.includes(name) ? null : command.processedArgs[index]]),
   ]
-  const empty = values.find(([syntax, , value]) => /<(?:file|folder|path|place|backup)\b/.test(syntax) && [value].flat().includes(''))
-  if (empty) throw usage(`${empty[1]}: the value is empty`, 'look for a variable without a value')
+  const empty = values.find(([, value]) => [value].flat().includes(''))
+  if (empty) throw usage(`${empty[0]}: the value is empty`, 'look for a variable without a value')
 }
 
 /** Throws Failure USAGE for a value without content, such as from an unset variable in a script: a filter would select everything. */

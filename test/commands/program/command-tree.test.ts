@@ -39,18 +39,19 @@ test('no command redefines a global flag, except --version of documents', () => 
   expect(taken).toEqual(['documents download --version <number>', 'documents restore --version <number>'])
 })
 
-/** Options and arguments that take a path, with a command line that leaves them empty. */
-const emptyPaths = leaves.flatMap(({ name, command: { options, registeredArguments } }) => {
+/** Options that take a path, and all arguments but texts, with a command line that leaves them empty. */
+const emptyValues = leaves.flatMap(({ name, command: { options, registeredArguments } }) => {
   const isPath = (word: string) => /^(?:file|folder|path|place|backup)\b/.test(word)
-  const words = registeredArguments.flatMap((argument) => (argument.required ? [argument.name()] : []))
-  const required = options.flatMap(({ mandatory, long }) => (mandatory ? [`${long}=x`] : []))
+  const words = registeredArguments.flatMap((argument) => (argument.required ? [argument.argChoices?.[0] ?? argument.name()] : []))
+  const required = options.flatMap(({ mandatory, long, argChoices }) => (mandatory ? [`${long}=${argChoices?.[0] ?? '1d'}`] : []))
   return [
     ...options
       .filter(({ flags }) => isPath(/<(.*)>/.exec(flags)?.[1] ?? ''))
       .map(({ long }) => ({ name, empty: String(long), args: [...words, ...required, `${long}=`] })),
     ...registeredArguments
+      .filter(({ argChoices }) => !argChoices)
       .map((argument) => argument.name())
-      .filter(isPath)
+      .filter((name) => !['text', 'word'].includes(name))
       .map((empty) => ({
         name,
         empty,
@@ -59,7 +60,7 @@ const emptyPaths = leaves.flatMap(({ name, command: { options, registeredArgumen
   ]
 })
 
-test.each(emptyPaths)('2 for $name with an empty $empty, before any work', async ({ name, empty, args }) => {
+test.each(emptyValues)('2 for $name with an empty $empty, before any work', async ({ name, empty, args }) => {
   const { streams, stdout, stderr } = screen({ DMS_DATA_DIR: '/dev/null/dms', DMS_CONFIG: '/dev/null/dms.toml' }, null)
   expect(await runHere([...name.split(' '), ...args], streams)).toBe(2)
   expect([stdout(), stderr()]).toEqual(['', `error: ${empty}: the value is empty\n         fix: look for a variable without a value\n`])

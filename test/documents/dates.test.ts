@@ -49,6 +49,26 @@ test('the date is that of the user, else of the file in its time zone, else of t
   expect((await asAda.search.query('date:2024')).total).toBe(3)
 })
 
+test('the language of a document, detected or chosen, decides the names of months in its date', async () => {
+  const { asAda, runJobs } = await startApp()
+  const texts = {
+    pol: 'Kraków, 3 listopada 2024 r.\n\nSzanowni Państwo, w załączeniu przesyłamy umowę najmu lokalu mieszkalnego przy ulicy Długiej.\n',
+    hrv: 'Zagreb, 3. listopada 2024.\n\nPoštovani, u prilogu Vam dostavljamo ugovor o najmu stana koji smo dogovorili prošlog tjedna.\n',
+    hun: 'Budapest, 2024. november 3.\n\nTisztelt Hölgyem, mellékelten küldjük a lakás bérleti szerződését, ahogyan megbeszéltük.\n',
+    jpn: '2024年11月3日\n\n拝啓、先日ご相談いたしましたマンションの賃貸契約書を同封いたしますので、ご確認ください。\n',
+  }
+  const detected = await Promise.all(Object.values(texts).map((text) => upload(asAda, 'a.txt', text, { ocr_enabled: false })))
+  const chosen = await upload(asAda, 'b.txt', '3 listopada 2024', { ocr_enabled: false, language: 'eng' })
+  await runJobs()
+  expect(await Promise.all(detected.map(({ id }) => dateOf(asAda, id)))).toEqual([
+    ['2024-11-03', 'text'],
+    ['2024-10-03', 'text'],
+    ['2024-11-03', 'text'],
+    ['2024-11-03', 'text'],
+  ])
+  expect(await dateOf(asAda, chosen.id)).toEqual([null, null])
+})
+
 test('a date set by the user stays after another extraction, also null; 400 VALIDATION_ERROR for an invalid date', async () => {
   const { asAda, runJobs } = await startApp()
   const { id } = await upload(asAda, 'a.txt', letter, { ocr_enabled: false })

@@ -61,6 +61,116 @@ test('a plain day is read before each month', () => {
       expect([month, dateOf(`Paris, 4 ${month} 2024`, language)]).toEqual([month, `2024-${String(index + 1).padStart(2, '0')}-04`])
 })
 
+test('letters in further languages have the date of their head', () => {
+  const cases: [string, string, string][] = [
+    ['pol', 'Kraków, dnia 24 grudnia 2024 r.\nSzanowni Państwo', '2024-12-24'],
+    ['pol', 'Data wystawienia: 24 gru 2024', '2024-12-24'],
+    ['ces', 'V Praze dne 24. prosince 2024', '2024-12-24'],
+    ['slk', 'V Bratislave dňa 24. decembra 2024', '2024-12-24'],
+    ['slv', 'Ljubljana, 24. maja 2024', '2024-05-24'],
+    ['hrv', 'Zagreb, 24. prosinca 2024.', '2024-12-24'],
+    ['bos', 'Sarajevo, 3. novembra 2024. godine', '2024-11-03'],
+    ['srp', 'Београд, 24. децембра 2024. године', '2024-12-24'],
+    ['rus', 'г. Москва «24» декабря 2024 г.', '2024-12-24'],
+    ['rus', 'Счет на оплату № 5 от 24 мая 2024г.', '2024-05-24'],
+    ['ukr', 'м. Київ, 24 ЛЮТОГО 2024 року', '2024-02-24'],
+    ['bul', 'София, 24 декември 2024 г.', '2024-12-24'],
+    ['hun', 'Budapest, 2024. december 24.\n\nTisztelt Ada!', '2024-12-24'],
+    ['hun', 'Budapest, 2024. március 5-én', '2024-03-05'],
+    ['hun', 'Kelt: 2024. 12. 24.', '2024-12-24'],
+    ['swe', 'Stockholm den 24 maj 2024', '2024-05-24'],
+    ['dan', 'København, den 24. marts 2024', '2024-03-24'],
+    ['nor', 'Oslo, 24. desember 2024', '2024-12-24'],
+    ['isl', 'Reykjavík, 24. ágúst 2024', '2024-08-24'],
+    ['fin', 'Helsingissä 24. joulukuuta 2024', '2024-12-24'],
+    ['est', 'Tallinn, 24. detsember 2024', '2024-12-24'],
+    ['lav', 'Rīgā, 2024. gada 24. decembrī', '2024-12-24'],
+    ['lit', 'Vilnius, 2024 m. gruodžio 24 d.', '2024-12-24'],
+    ['tur', 'İSTANBUL, 24 KASIM 2024', '2024-11-24'],
+    ['ron', 'București, 24 decembrie 2024', '2024-12-24'],
+    ['ell', 'ΑΘΗΝΑ, 24 ΔΕΚΕΜΒΡΙΟΥ 2024', '2024-12-24'],
+    ['cat', 'Barcelona, 24 d’agost de 2024', '2024-08-24'],
+    ['vie', 'Hà Nội, ngày 24 tháng 12 năm 2024', '2024-12-24'],
+    ['ind', 'Jakarta, 24 Desember 2024', '2024-12-24'],
+    ['fil', 'Disyembre 24, 2024', '2024-12-24'],
+    ['cym', '24 Rhagfyr 2024', '2024-12-24'],
+    ['hye', '24 դեկտեմբերի, 2024 թ.', '2024-12-24'],
+    ['kat', '24 დეკემბერი, 2024', '2024-12-24'],
+    ['hin', '24 दिसंबर 2024', '2024-12-24'],
+    ['ara', '24 ديسمبر 2024', '2024-12-24'],
+    ['heb', '24 בדצמבר 2024', '2024-12-24'],
+    ['chi_sim', '合同\n本合同于2024年12月24日签订', '2024-12-24'],
+    ['chi_tra', '中華民國113年12月24日', '2024-12-24'],
+    ['jpn', '請求書\n発行日　２０２４年１２月２４日', '2024-12-24'],
+    ['jpn', '令和元年6月2日', '2019-06-02'],
+    ['kor', '서울, 2024년 12월 24일', '2024-12-24'],
+    ['kor', '작성일: 2024. 12. 24.', '2024-12-24'],
+    ['kor', '2024. 12. 24. 15:30', '2024-12-24'],
+    // A short text has no certain language, and the detected or chosen language can be wrong.
+    ['', 'Kraków, 24 grudnia 2024', '2024-12-24'],
+    ['eng', 'Kraków, 24 grudnia 2024', '2024-12-24'],
+    ['', 'Budapest, 2024. december 24.', '2024-12-24'],
+    // A number and a word before the date.
+    ['deu', '0. Auflage, 31. Dezember 2016', '2016-12-31'],
+  ]
+  for (const [language, text, date] of cases) expect([language, text, dateOf(text, language)]).toEqual([language, text, date])
+})
+
+test('a month name that differs between languages is read in the language of the text only', () => {
+  expect(dateOf('Warszawa, 3 listopada 2024 r.', 'pol')).toBe('2024-11-03')
+  expect(dateOf('Zagreb, 3. listopada 2024.', 'hrv')).toBe('2024-10-03')
+  expect(dateOf('Praha, 3. srp 2024', 'ces')).toBe('2024-08-03')
+  expect(dateOf('Zagreb, 3. srp 2024', 'hrv')).toBe('2024-07-03')
+  for (const language of ['', 'eng', 'slv', 'pol+hrv']) expect([language, dateOf('3 listopada 2024', language)]).toEqual([language, null])
+})
+
+test('words and numbers that only look like dates of further languages are none', () => {
+  const none: [string, string][] = [
+    ['eng', 'Mart 24, 2024'],
+    ['eng', 'K Mart 2024'],
+    ['pol', '24 gru 24'],
+    ['pol', '24 kotów 2024'],
+    ['eng', 'in 2023. May 24 new members came'],
+    ['eng', 'J. Chem. 2001. 3. 12'],
+    ['hun', '2024. 12. 24. 3'],
+    ['chi_sim', '12024年12月24日'],
+    ['chi_sim', '2024年13月24日'],
+    ['kor', '2027년 12월 24일'],
+    ['swe', 'UPTIME 3 "augusti 2022"'],
+    ['und', '24 foo 2024'],
+  ]
+  for (const [language, text] of none) expect([language, text, dateOf(text, language)]).toEqual([language, text, null])
+})
+
+test('dates of birth and of payment and the ends of periods in further languages are not the document date', () => {
+  const none: [string, string][] = [
+    ['pol', 'ur. 24 grudnia 1960'],
+    ['eng', 'ur. 24 grudnia 1960'],
+    ['pol', 'Termin płatności: 24.12.2024'],
+    ['pol', 'do dnia 24 grudnia 2024'],
+    ['ces', 'Datum splatnosti: 24. prosince 2024'],
+    ['slk', 'narodený 24. decembra 1960'],
+    ['hun', 'Fizetési határidő: 2024. december 24.'],
+    ['hun', '2024. december 24-ig'],
+    ['rus', 'Дата рождения: 24 декабря 1960 г.'],
+    ['ukr', 'до 24 грудня 2024 р.'],
+    ['swe', 'Förfallodatum: 2024-12-24'],
+    ['dan', 'født 24. december 1960'],
+    ['nor', 'Forfallsdato: 24.12.2024'],
+    ['fin', 'Eräpäivä: 24.12.2024'],
+    ['tur', 'Son ödeme tarihi: 24 Kasım 2024'],
+    ['ron', 'Data scadenței: 24 decembrie 2024'],
+    ['ell', 'Ημερομηνία λήξης: 24 Δεκεμβρίου 2024'],
+    ['ind', 'Lahir: 24 Desember 1960'],
+    ['chi_sim', '出生日期：1990年1月2日'],
+    ['jpn', '支払期限：2024年12月24日'],
+    ['kor', '생년월일: 1990년 1월 2일'],
+  ]
+  for (const [language, text] of none) expect([language, text, dateOf(text, language)]).toEqual([language, text, null])
+  expect(dateOf('Termin: 3. März 2024', 'deu')).toBe('2024-03-03')
+  expect(dateOf('Pismo z dnia 3 marca 2024\nKraków, dnia 5 marca 2024', 'pol')).toBe('2024-03-05')
+})
+
 test('the date of the document is neither that of an order or a delivery, nor the second column, nor one in a sentence', () => {
   const cases: [string, string, string][] = [
     ['deu', 'Lieferdatum: 28.02.2024\nRechnungsdatum: 05.03.2024', '2024-03-05'],
@@ -139,7 +249,7 @@ test('ambiguous days and months are read by the language with less confidence, o
 })
 
 test('only the head of a hostile text is searched', () => {
-  for (const text of ['1 ', 'a', '1.1.', 'mars 1 ', 'date ', ' ', '.', '1 de '])
+  for (const text of ['1 ', 'a', '1.1.', 'mars 1 ', 'date ', ' ', '.', '1 de ', '1 a 2024 ', '24 грудня ', '2024. ', '2024年', '민', '𐌰'])
     expect(dateOf(`${text.repeat(2e6)}\nBerlin, den 3. März 2024`)).toBe(null)
 })
 

@@ -1,5 +1,7 @@
 /** Finds the date of a document in its text. Rates each date by the words around it and by its position. */
-import { type DateMatch, findDates, foldText } from './date-forms.ts'
+import { type DateMatch, findDates } from './date-forms.ts'
+import { allPatterns, type Patterns, patternsOf, untilAfter } from './date-words.ts'
+import { foldText } from './fold-text.ts'
 
 export interface FoundDate {
   /** YYYY-MM-DD */
@@ -38,40 +40,53 @@ const weakWords =
 /** Words that join the ends of a time span. */
 const spanWords = /^\s*(?:-|–|—|to|bis|au|al?|tot|t\/m|ate|hasta|through|until|till|thru|and|und|et|e|y|en)\s*(?:zum|le|il|el|the|o)?\s*$/
 /** A line with a place and a date only: `Berlin, den 3. März 2024`, `Madrid, a 3 de marzo de 2024`. */
-const placeBefore = /^[\p{L} .'’/-]{2,40},\s*(?:den|le|the|li|il|a|el|em|dd\.?)?\s*$/u
+const placeBefore = /^[\p{L} .'’/-]{2,40},\s*(?:den|le|the|li|il|a|el|em|dd\.?|dnia|dne|dna|dana)?\s*$/u
 /** What follows the date of a letter: the end of its paragraph, and another paragraph. A version in a list has none: `Apache, 2.4.12`. */
 const endsParagraph = /^[^\n]{0,8}\n[^\S\n]*\n\s*\S/
+/** Words for a year or day that end a date: `24. prosinca 2024. godine`, `2024 m. gruodžio 24 d.` */
+const yearWordAfter = /^\.?\s?(?:г(?:ода?)?|р(?:оку)?|године|godine|god|leta|roku|r|d|aasta|թ)?\.?(?!\p{L})/u
 const weekdayBefore = /^(?:[\p{L}-]{2,12}[.,]?\s*)?$/u
 
 /** Returns the most probable date of a document with its confidence; null without a probable one. `language`: Tesseract codes joined by `+`. `today`: YYYY-MM-DD. */
 export function findDate(content: string, language: string, today: string): FoundDate | null {
   const text = foldText(content.slice(0, searchedLength))
   const isMonthFirst = /^eng\b/.test(language)
-  const matches = findDates(text, { today, isMonthFirst })
+  const languages = language.split('+').filter((code) => code !== '')
+  const matches = findDates(text, { today, isMonthFirst, languages })
   let best: FoundDate | null = null
+  const languagePatterns = patternsOf(languages)
   for (const [index, match] of matches.entries()) {
-    const confidence = score(text, matches, index, match)
+    const confidence = score(text, matches, index, match.hasForeignName ? allPatterns : languagePatterns)
     if (confidence >= minConfidence && confidence > (best?.confidence ?? 0)) best = { date: match.date, confidence }
   }
   return best && { ...best, confidence: Math.round(Math.min(best.confidence, 0.99) * 100) / 100 }
 }
 
-function score(text: string, matches: readonly DateMatch[], index: number, match: DateMatch): number {
-  const { start, end, date, form, isAmbiguous, hasShortYear, isVersionLike } = match
+/** Rates a date. `patterns`: those of further languages. */
+function score(text: string, matches: readonly DateMatch[], index: number, patterns: readonly Patterns[]): number {
+  const { start, end, date, form, isAmbiguous, hasShortYear, isVersionLike } = matches[index]!
   const previous = matches[index - 1]
   const next = matches[index + 1]
   const context = text.slice(Math.max(0, start - contextLength, previous?.end ?? 0), start)
   const lineStart = text.lastIndexOf('\n', start - 1) + 1
   const lineEnd = text.indexOf('\n', end)
   const before = text.slice(Math.max(lineStart, previous?.end ?? 0), start)
-  const after = text.slice(end, lineEnd < 0 ? undefined : lineEnd).trim()
+  const after = text
+    .slice(end, lineEnd < 0 ? undefined : lineEnd)
+    .replace(yearWordAfter, '')
+    .trim()
   // The label can be in the line above, such as in forms.
   const label =
     columnName(text, matches, index) ??
     (before.trim() === '' ? context.trimEnd() : context.slice(Math.max(0, context.length - before.length)))
-  if (otherWords.test(label) || untilWords.test(label)) return 0
+  if (otherWords.test(label) || untilWords.test(label) || untilAfter.test(text.slice(end, end + contextLength))) return 0
+  if (patterns.some(({ other, until }) => other.test(label) || until.test(label))) return 0
   const isSpan = (previous && spanWords.test(text.slice(previous.end, start))) || (next && spanWords.test(text.slice(end, next.start)))
-  const isLabelled = (dateWords.test(label) && !weakNames.test(label)) || (form === 'month' && monthWords.test(label))
+  const isWeak = patterns.some(({ weak }) => weak.test(label))
+  const isLabelled =
+    (dateWords.test(label) && !weakNames.test(label)) ||
+    (form === 'month' && monthWords.test(label)) ||
+    (!isWeak && patterns.some(({ date }) => date.test(label)))
   const isLetter = placeBefore.test(before) && after.length <= 2 && (!isVersionLike || endsParagraph.test(text.slice(end)))
   const isAlone = weekdayBefore.test(before.trimStart()) && after.length <= 8 && (previous?.end ?? 0) <= lineStart
   return (
@@ -82,7 +97,7 @@ function score(text: string, matches: readonly DateMatch[], index: number, match
     0.1 * (1 - start / searchedLength) +
     (start < 600 ? 0.04 : 0) -
     (isSpan ? 0.3 : 0) -
-    (!isLabelled && weakWords.test(label) ? 0.2 : 0) -
+    (isWeak || (!isLabelled && weakWords.test(label)) ? 0.2 : 0) -
     (isAmbiguous ? 0.2 : 0) -
     (hasShortYear ? 0.15 : 0) -
     (isVersionLike ? 0.3 : 0) -

@@ -13,6 +13,7 @@ import { openReplicas, type Replica } from './db/replica.ts'
 import { type OwnedDatabase, openOwnedDatabase } from './db/schema-owner.ts'
 import { ConfigError, NoData } from './errors.ts'
 import { openConfiguredReader } from './extract/process/configured-reader.ts'
+import { claimStore } from './files/database-marker.ts'
 import { openPrimary, openStores } from './files/open-stores.ts'
 import { claimDataFolder, readStoreId, rejectUnfinishedRestore } from './files/restore-marker.ts'
 import { checkStoreMarker, storeFolder } from './files/store-marker.ts'
@@ -58,7 +59,9 @@ export async function openApp(config: Config, log: Log, options: OpenOptions): P
     await migrateSchema(database, config, log, options)
     if (!creates) await requireFolder(config.data_dir)
     const storage = { ...config.storage, path: storeFolder(config) }
-    await checkStoreMarker(db, await storeMarkers(config), { creates })
+    const markers = await storeMarkers(config)
+    await checkStoreMarker(db, markers, { creates })
+    await claimStore(db, markers, config)
     await recordUse(db, storage.kind).catch((err) => log.warn({ err }, 'cannot record the use of the document store'))
     const { files, stores, close: closeStores } = await openStores({ ...config, storage }, db)
     closers.push(closeStores)

@@ -1,15 +1,18 @@
 import { Option } from 'commander'
 import { parseDurationFlag } from '../../src/cli/arguments/flag-values.ts'
+import { confirm } from '../../src/cli/arguments/prompt.ts'
 import { createThrottle } from '../../src/cli/arguments/throttle.ts'
 import { type BatchItem, errorColumn, startBatch } from '../../src/cli/output/batch-output.ts'
 import { group, manual } from '../../src/cli/output/manual.ts'
 import { type Column, columnsOf } from '../../src/cli/output/output.ts'
 import type { Cli } from '../../src/cli/runtime/context.ts'
+import { openLocalInstallation } from '../../src/cli/runtime/installation.ts'
 import { exitOfAbort, toItemError } from '../../src/cli/runtime/run-batch.ts'
 import type { MigrationOptions } from '../../src/files/store-migration.ts'
 import type { StoreKind } from '../../src/ports/file-store.ts'
 
-export const storage = (cli: Cli) => group('storage', 'Show document stores and move files between them', [migrate(cli), status(cli)])
+export const storage = (cli: Cli) =>
+  group('storage', 'Show document stores and move files between them', [migrate(cli), status(cli), adopt(cli)])
 
 interface MigrateFlags {
   to: StoreKind
@@ -112,3 +115,44 @@ const status = (cli: Cli) =>
     ]
     cli.print(stores, { columns, id: 'store' })
   })
+
+const adopt = (cli: Cli) =>
+  manual('adopt', {
+    summary: 'Take over document stores from another database',
+    examples: [
+      ['storage adopt', 'asks first'],
+      ['storage adopt --yes', 'after the database was moved, from a script'],
+    ],
+    exits:
+      '0 adopted, or nothing to do · 2 no terminal to confirm on, and no --yes · 69 database or a store unreachable · 78 not the store of this archive, or not mounted',
+    notes: [
+      'Runs on the server only. Use it after the database was moved to another server with pg_dump or pg_upgrade, or was replaced by a copy.',
+      'Stop all servers and workers of the other database first. From now on dms refuses it, and its running servers remove no file.',
+    ],
+  })
+    .option('-y, --yes', 'adopt without asking')
+    .action(async ({ yes = false }: { yes?: boolean }) => {
+      const { config, database } = await openLocalInstallation(cli, 'storage adopt')
+      const [{ loadUsedStores }, { runAudited }] = await Promise.all([
+        import('../../src/files/adopt-stores.ts'),
+        import('../../src/cli/remote/local-client.ts'),
+      ])
+      const stores = await loadUsedStores(database.db, config)
+      const foreign = stores.filter(({ own, last }) => last !== own)
+      const locations = foreign.map(({ location }) => location)
+      if (foreign.some(({ last }) => last !== null) && !yes)
+        await confirm(cli.options, `Take over ${locations.join(' and ')}? dms will refuse the database that used it last.`)
+      const details = { locations, previous: foreign.map(({ last }) => last), database: stores[0]?.own }
+      const recordAll = async () => {
+        for (const { record } of foreign) await record()
+      }
+      if (foreign.length > 0) await runAudited(database, cli, { action: 'dms storage adopt', details }, recordAll)
+      const rows = stores.map(({ kind, location, own, last }) => ({
+        action: last === own ? 'unchanged' : 'adopted',
+        store: kind,
+        location,
+        previous: last,
+        database: own,
+      }))
+      cli.print(rows, { columns: columnsOf(['action', 'store', 'location', 'previous', 'database']), id: 'store', isQuery: false })
+    })

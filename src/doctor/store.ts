@@ -5,8 +5,11 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import sharp from 'sharp'
+import { ConfigError } from '../errors.ts'
 import { findConverters } from '../extract/converters/find-converters.ts'
+import { rejectOtherDatabase } from '../files/database-marker.ts'
 import { markerName, storeFolder } from '../files/store-marker.ts'
+import { storeMarkers } from '../files/stores/registry.ts'
 import { otherKind } from '../files/used-stores.ts'
 import { dms } from '../log/fix.ts'
 import { findOcr } from '../ocr/languages.ts'
@@ -28,12 +31,22 @@ async function checkStorage(installation: LazyInstallation): Promise<CheckResult
   const isDisk = storage.kind === 'disk'
   const problem = isDisk ? await findMarkerProblem(installation, path) : null
   if (problem !== null) return fail(problem, 'mount it, or set storage.path')
+  await rejectOther(installation)
   const app = await installation.app()
   await app.files.check()
   const staged = await app.files.stage(Readable.from([Buffer.from('dms doctor')]), 100)
   await staged.discard()
   if (!isDisk) return ok(app.stores.locate(storage.kind) ?? storage.kind)
   return storage.fsync ? ok(path) : warn('storage.fsync is off: a power failure may lose the latest files', 'storage.fsync = true')
+}
+
+/** Throws ConfigError if another database uses the store. All other errors are those of the app. */
+async function rejectOther(installation: LazyInstallation): Promise<void> {
+  const { config } = installation.loaded
+  const { db } = await reachDatabase(installation)
+  await rejectOtherDatabase(db, await storeMarkers(config), config).catch((error: unknown) => {
+    if (error instanceof ConfigError) throw error
+  })
 }
 
 /** Returns the reason why the folder is not the store of this database, or null if it is. */

@@ -1,8 +1,10 @@
 /** The document stores of this archive. A store that once received files stays recorded in the database until it is retired. */
+import { shareRuns } from '../concurrency.ts'
 import type { Config } from '../config/schema.ts'
 import type { Db } from '../db/pool.ts'
-import { AppError } from '../errors.ts'
+import { AppError, ConfigError } from '../errors.ts'
 import type { FileStore, StoreKind, Stores } from '../ports/file-store.ts'
+import { claimStore, rejectOtherDatabase } from './database-marker.ts'
 import { checkStoreMarker, emptyIfUnreadable, loadStoreId, markerName } from './store-marker.ts'
 import { checkTmpPath, stores as openers } from './stores/registry.ts'
 import { withSecondary } from './stores/secondary.ts'
@@ -14,6 +16,9 @@ export interface OpenedStores {
   readonly stores: Stores
   close(): Promise<void>
 }
+
+/** Time for which a check of the database marker holds. For a bucket, each check opens a connection. */
+const checkedMs = 1000
 
 /** Opens the primary store alone. `storeId`: text of its marker, null to accept any. Throws ConfigError. */
 export async function openPrimary(config: Config, storeId: string | null = null): Promise<Omit<OpenedStores, 'stores'>> {
@@ -27,7 +32,7 @@ export async function openStores(config: Config, db: Db): Promise<OpenedStores> 
   const isPresent = openPresenceCheck(config, db)
   const opened = new Map<StoreKind, Promise<FileStore>>()
   const openOnce = (kind: StoreKind): Promise<FileStore> => {
-    const store = opened.get(kind) ?? loadStoreId(db).then((storeId) => openers[kind].open(config, storeId ?? null))
+    const store = opened.get(kind) ?? openGuarded(kind, config, db)
     opened.set(kind, store)
     store.catch(() => opened.delete(kind))
     return store
@@ -39,7 +44,11 @@ export async function openStores(config: Config, db: Db): Promise<OpenedStores> 
       return openOnce(kind)
     },
     async create(kind) {
-      if (kind !== primary) await checkStoreMarker(db, await openers[kind].markers(config), { creates: true })
+      if (kind !== primary) {
+        const markers = await openers[kind].markers(config)
+        await checkStoreMarker(db, markers, { creates: true })
+        await claimStore(db, markers, config)
+      }
       const store = await openOnce(kind)
       if (kind === 'disk') await checkTmpPath(config)
       await recordUse(db, kind)
@@ -54,6 +63,24 @@ export async function openStores(config: Config, db: Db): Promise<OpenedStores> 
     stores,
     async close() {
       for (const store of opened.values()) await (await store).close()
+    },
+  }
+}
+
+/** Opens a store that removes no file while another database uses it: a copy of this one may have been started meanwhile. */
+async function openGuarded(kind: StoreKind, config: Config, db: Db): Promise<FileStore> {
+  const store = await openers[kind].open(config, (await loadStoreId(db)) ?? null)
+  const rejectOther = shareRuns(async () => {
+    const rejecting = rejectOtherDatabase(db, await openers[kind].markers(config), config)
+    await rejecting.catch((error: unknown) => {
+      throw error instanceof ConfigError ? unavailable(error.message) : error
+    })
+  }, checkedMs)
+  return {
+    ...store,
+    async remove(address) {
+      await rejectOther()
+      await store.remove(address)
     },
   }
 }

@@ -11,6 +11,8 @@ import { buffer, text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
+import { claimStore, loadStoreUse } from '../../src/files/database-marker.ts'
+import { openStores } from '../../src/files/open-stores.ts'
 import { checkStoreMarker } from '../../src/files/store-marker.ts'
 import { openBucket as openS3Bucket, textBody } from '../../src/files/stores/s3/bucket.ts'
 import { openS3Store, s3Markers } from '../../src/files/stores/s3/s3.ts'
@@ -126,6 +128,26 @@ describe.runIf(hasS3Server())('a server of S3', () => {
     await checkStoreMarker(one.app.db, markers, { creates: true })
     await expect(checkStoreMarker(other.app.db, markers, { creates: true })).rejects.toThrow('belongs to another database')
     expect(markers.location).toBe(`s3://${path}/`)
+  })
+
+  test('a bucket is refused to a copy of its database, and its files are not removed after the copy has taken it over', async () => {
+    const [one, copy] = [await startApp(), await startApp()]
+    const { config } = await openBucket()
+    const external = { ...config, database: one.app.config.database }
+    const markers = s3Markers(config)
+    const storeId = await storeIdOf(one)
+    await copy.app.db.updateTable('instance').set({ value: storeId }).where('key', '=', 'store_id').execute()
+    await markers.write('.dms-store', storeId, { isNew: true })
+    await claimStore(one.app.db, markers, external)
+    await claimStore(one.app.db, markers, external)
+    await expect(claimStore(copy.app.db, markers, external)).rejects.toThrow('was last used by another database')
+    const { files, close } = await openStores(external, one.app.db)
+    onTestFinished(close)
+    const address = await keep(files, 'hello')
+    await (await loadStoreUse(copy.app.db, markers, external)).record()
+    await expect(files.remove(address)).rejects.toMatchObject({ code: 'STORAGE_UNAVAILABLE' })
+    expect(await files.size(address)).toBe(5)
+    await claimStore(copy.app.db, markers, external)
   })
 
   test('STORAGE_UNAVAILABLE for a wrong key at once, and for a changed marker', async () => {

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileRemovalLock, type HeldLock, withLock } from '../../db/lock.ts'
 import type { Database } from '../../db/pool.ts'
+import { claimStore } from '../../files/database-marker.ts'
 import { openCollector } from '../../files/free-buffers.ts'
 import { checkStoreMarker } from '../../files/store-marker.ts'
 import { storeMarkers } from '../../files/stores/registry.ts'
@@ -93,7 +94,9 @@ async function writeBackup(
   list: FileHandle,
 ): Promise<Omit<BackupResult, 'recordError'>> {
   // If the store were not mounted, every file would be missing in the backup.
-  await checkStoreMarker(installation.database.db, await storeMarkers(installation.config), { creates: false })
+  const markers = await storeMarkers(installation.config)
+  await checkStoreMarker(installation.database.db, markers, { creates: false })
+  await claimStore(installation.database.db, markers, installation.config)
   const snapshot = await openSnapshot(installation.database)
   const checksums: string[] = []
   let head: at.Head

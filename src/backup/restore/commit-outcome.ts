@@ -1,7 +1,7 @@
 /** Finds out whether a transaction was committed when the answer to COMMIT was lost. A guess in either direction can destroy data. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sql } from 'kysely'
 import type pg from 'pg'
+import { databaseIdSql } from '../../db/database-id.ts'
 import type { Database } from '../../db/pool.ts'
 import type { Commit } from '../../files/restore-marker.ts'
 
@@ -13,19 +13,10 @@ type Client = Pick<pg.ClientBase, 'query'>
 
 /** Returns the transaction id and the database id. Call it inside the transaction, after the first write. */
 export async function readCommitId(client: Client): Promise<Commit> {
-  const { rows } = await client.query<Commit>(`select pg_current_xact_id()::text as xid, ${databaseId} as database`)
+  const { rows } = await client.query<Commit>(`select pg_current_xact_id()::text as xid, ${databaseIdSql} as database`)
   if (!rows[0]) throw new Error('no answer to pg_current_xact_id()')
   return rows[0]
 }
-
-/** Returns the identity of the database, independent of its network address. */
-export async function readDatabaseId({ db }: Pick<Database, 'db'>): Promise<string> {
-  const { rows } = await sql<{ id: string }>`select ${sql.raw(databaseId)} as id`.execute(db)
-  return rows[0]?.id ?? ''
-}
-
-/** Readable by any role. A physical copy of the cluster has the same id. */
-const databaseId = `(select system_identifier from pg_control_system()) || '/' || (select oid from pg_database where datname = current_database())`
 
 /**
  * Polls until the transaction has ended or `timeoutMs` have passed, each time on a new connection. Never throws: returns `unknown` if the database
@@ -48,7 +39,7 @@ export async function waitForCommitOutcome(
 async function queryOutcome(database: Pick<Database, 'connect'>, storeId: string, xid: string, id: string): Promise<CommitOutcome | null> {
   const client = await database.connect('dms restore outcome')
   try {
-    const { rows } = await client.query<{ isOurs: boolean }>(`select ${databaseId} = $1 as "isOurs"`, [id])
+    const { rows } = await client.query<{ isOurs: boolean }>(`select ${databaseIdSql} = $1 as "isOurs"`, [id])
     if (!rows[0]?.isOurs) return 'unknown'
     const status = await queryTransactionStatus(client, xid)
     if (status === 'in progress') return null

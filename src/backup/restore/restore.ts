@@ -1,6 +1,7 @@
 /** Restores a backup into an empty database and store, completely or not at all. */
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
+import { readDatabaseId } from '../../db/database-id.ts'
 import { database as embeddedDatabase } from '../../db/embedded/roles.ts'
 import { withLock } from '../../db/lock.ts'
 import { type LockWait, loadStates, withMigrateLock } from '../../db/migrate.ts'
@@ -14,7 +15,7 @@ import { dms } from '../../log/fix.ts'
 import type { Installation } from '../../open-app.ts'
 import type { Markers } from '../../ports/file-store.ts'
 import type { BackupSource } from '../backup-source.ts'
-import { type CommitOutcome, readDatabaseId, readStoreId, waitForCommitOutcome } from './commit-outcome.ts'
+import { type CommitOutcome, readStoreId, waitForCommitOutcome } from './commit-outcome.ts'
 import { removeGeneration } from './file-writer.ts'
 import { CommitUnanswered, type LoadOptions, loadBackup, type RestoreResult, toGeneration } from './load-backup.ts'
 import { assertNoRows, notEmptyError } from './prepare-schema.ts'
@@ -45,7 +46,7 @@ function restoreAsOwner(installation: Installation, source: BackupSource, option
   const { lockTimeoutMs, signal, outcomeTimeoutMs = defaultOutcomeTimeoutMs } = options
   const restore = async (): Promise<RestoreResult> => {
     const markers = await storeMarkers(installation.config)
-    const databaseId = await readDatabaseId(database)
+    const databaseId = await readDatabaseId(database.db)
     const interrupted = await findInterrupted(markers, databaseId, signal)
     if (interrupted) await resolveInterruptedRestore(installation, markers, interrupted, outcomeTimeoutMs)
     await assertEmpty(installation)

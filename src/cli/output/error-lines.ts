@@ -47,14 +47,15 @@ export function ownerHint(error: unknown, dataOwner: string | null): string | nu
 
 /** Formats an error for people: one line per problem, then the fix. `isVerbose` adds the stack of unexpected errors. */
 export function formatErrorLines(error: unknown, { isVerbose = false } = {}): string[] {
-  if (error instanceof ConfigError) return error.problems.map((problem) => `error: ${escapeControls(problem)}`)
+  const { request_id, fix } = error as { request_id?: unknown; fix?: unknown }
+  const fixLines = typeof fix === 'string' ? [`         fix: ${escapeControls(fix)}`] : []
+  if (error instanceof ConfigError) return [...error.problems.map((problem) => `error: ${escapeControls(problem)}`), ...fixLines]
   const issues = errorIssues(error)
   const isAboutFlags = issues.length > 0 && issues.every(({ flag }) => flag !== undefined)
   const lines = isAboutFlags ? [] : [`error: ${escapeControls(errorMessage(error))}`]
   for (const { path, flag = path, message } of issues)
     lines.push(`${isAboutFlags ? 'error: ' : '         '}${escapeControls(flag)}: ${escapeControls(message)}`)
-  const { request_id, fix } = error as { request_id?: unknown; fix?: unknown }
-  if (typeof fix === 'string') lines.push(`         fix: ${escapeControls(fix)}`)
+  lines.push(...fixLines)
   if (typeof request_id === 'string') lines.push(`         request id: ${escapeControls(request_id)}`)
   if (isVerbose && error instanceof Error && !(error instanceof Failure)) lines.push(...(error.stack ?? '').split('\n').slice(1))
   return lines
@@ -99,10 +100,15 @@ function errorCode(error: unknown, exit: Exit): string {
 }
 
 function errorDetails(error: unknown): object {
+  const { fix } = error as { fix?: unknown }
+  return { ...errorFields(error), ...(typeof fix === 'string' ? { fix } : {}) }
+}
+
+function errorFields(error: unknown): object {
   if (error instanceof ConfigError) return { problems: error.problems }
-  const { details, fix } = error as { details?: unknown; fix?: unknown }
-  const fields = error instanceof Error && error.name === 'Busy' ? parseLockHolder(error) : details
-  return { ...(typeof fields === 'object' ? fields : {}), ...(typeof fix === 'string' ? { fix } : {}) }
+  if (error instanceof Error && error.name === 'Busy') return parseLockHolder(error)
+  const { details } = error as { details?: unknown }
+  return typeof details === 'object' && details !== null ? details : {}
 }
 
 /** Splits the holder of a lock, for example `dms backup pid=42 host=a`, into its parts. */

@@ -1,11 +1,12 @@
 /** Documents while they move between a folder and a bucket of OpenStack Swift by commands, with servers of either kind. */
-import { rm } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createClient } from '../../../src/client/client.ts'
 import { localTransport } from '../../../src/client/local.ts'
 import { loadConfig } from '../../../src/config/load.ts'
+import { s3Markers } from '../../../src/files/stores/s3/s3.ts'
 import { openLog } from '../../../src/log/log.ts'
 import { openApp } from '../../../src/open-app.ts'
 import { startApp, upload } from '../../support/app.ts'
@@ -167,5 +168,30 @@ describe.skipIf(!hasS3Server())('with a server of S3', () => {
     const { dms } = await openArchive()
     for (const args of ['storage migrate', 'storage migrate --to tape', 'storage migrate --to s3 --limit-rate fast'])
       expect(await dms(args)).toMatchObject({ code: 2 })
+  })
+
+  test('storage adopt takes over both stores; 69 names a bucket that is unreachable', async () => {
+    const { app, asAda, dms, dataDir } = await openArchive()
+    await upload(asAda, 'one.txt', 'one')
+    expect((await dms('storage migrate --to s3 --keep')).code).toBe(0)
+    const path = join(dataDir, 'files', '.dms-database')
+    const marker = await readFile(path, 'utf8')
+    const [storeId = '', database = ''] = marker.trim().split(' ')
+    const markers = s3Markers(app.config)
+    expect(await markers.read('.dms-database')).toBe(marker.trim())
+    await writeFile(path, `${storeId} 1/1\n`)
+    await markers.write('.dms-database', `${storeId} 1/2`)
+    expect((await dms('storage status')).code).toBe(78)
+    const unreachable = await dms('storage adopt --yes', { DMS_S3_ENDPOINT: 'http://127.0.0.1:1' })
+    expect([unreachable.code, unreachable.stderr]).toEqual([69, expect.stringContaining('127.0.0.1')])
+    expect(await dms('storage adopt --yes')).toMatchObject({
+      code: 0,
+      output: [
+        { action: 'adopted', store: 'disk', previous: '1/1', database },
+        { action: 'adopted', store: 's3', previous: '1/2', database },
+      ],
+    })
+    expect([await readFile(path, 'utf8'), await markers.read('.dms-database')]).toEqual([marker, marker.trim()])
+    expect((await dms('storage status')).code).toBe(0)
   })
 })

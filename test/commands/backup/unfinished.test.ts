@@ -153,7 +153,12 @@ test('one of several restores from other databases into one folder at once is co
   expect(codes.filter((code) => code === 0)).toHaveLength(1)
   expect(endings.filter(({ code }) => ![0, 7, 75].includes(Number(code)))).toEqual([])
   const stored = (await readdir(files, { recursive: true, withFileTypes: true })).filter((entry) => entry.isFile())
-  expect(stored.map(({ name }) => name).sort()).toEqual(['.dms-store', expect.stringMatching(/\./), expect.stringMatching(/\./)])
+  expect(stored.map(({ name }) => name).sort()).toEqual([
+    '.dms-database',
+    '.dms-store',
+    expect.stringMatching(/\./),
+    expect.stringMatching(/\./),
+  ])
   const winner = places[codes.indexOf(0)] as Place
   expect(await here(winner, ['check', '--sample', '100%', '-q'], { env: { DMS_STORAGE_PATH: files } })).toMatchObject({ code: 0 })
 })

@@ -163,6 +163,7 @@ export const rows: Readonly<Record<string, Row | Elsewhere>> = {
 
   'storage status': { only: 'here' },
   'storage migrate': { args: () => ['--to', 'disk', '--verify'], only: 'here', prints: 'changing' },
+  'storage adopt': { only: 'here', prints: 'changing' },
   'backup create': { args: ({ folder }) => ['--to', join(folder, 'backups')], only: 'here', who: 'admin' },
   'backup list': { only: 'here' },
   'backup verify': { elsewhere: 'test/commands/backup/backup.test.ts' },

@@ -1,7 +1,7 @@
 /** Archives whose embedded PostgreSQL is of an older major version. */
 import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
-import { readdir, readFile, stat } from 'node:fs/promises'
+import { readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { loadPackage, packageName } from '../../../src/db/embedded/binaries.ts'
@@ -52,7 +52,11 @@ export async function createOldArchive(dataDir: string, options: { documents: nu
     await dms('labels', 'create', 'invoices')
     await dms('documents', 'upload', '-r', scans, '-q')
     await dms('worker', '--once', '-q')
-    return { documents: await dms('documents', 'list', '--all', '-o', 'json') }
+    const documents = await dms('documents', 'list', '--all', '-o', 'json')
+    // By its URL, dms took the database for an external one.
+    const marker = join(dataDir, 'files/.dms-database')
+    await writeFile(marker, (await readFile(marker, 'utf8')).replace(/ .*/, ' embedded'))
+    return { documents }
   } finally {
     await old.release()
   }

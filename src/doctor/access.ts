@@ -4,7 +4,7 @@ import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { mapConcurrently } from '../concurrency.ts'
 import type { Config } from '../config/schema.ts'
-import { nameOf } from '../db/embedded/account.ts'
+import { findAccountName } from '../db/embedded/account.ts'
 import { storeFolder } from '../files/store-marker.ts'
 import { dms } from '../log/fix.ts'
 import { type CheckResult, fail, ok, SkippedCheck, warn } from './doctor.ts'
@@ -18,7 +18,7 @@ export async function checkAccess(config: Pick<Config, 'data_dir' | 'storage'>):
   if (process.getuid?.() === 0) return ok('root can read and write every file')
   const folder = await stat(config.data_dir).catch(() => null)
   if (!folder) throw new SkippedCheck(`there is no ${config.data_dir}`)
-  const owner = (await nameOf(folder.uid)) ?? String(folder.uid)
+  const owner = (await findAccountName(folder.uid)) ?? String(folder.uid)
   if (folder.uid !== process.getuid?.())
     return fail(`${config.data_dir} belongs to user "${owner}", this is "${userInfo().username}"`, [`sudo -u ${owner} `, dms`doctor`])
   const endMs = performance.now() + maxMs

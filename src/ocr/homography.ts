@@ -52,7 +52,7 @@ export function invert([a, b, c, d, e, f, g, h, i]: Homography): Homography {
   ]
 }
 
-export function apply([a, b, c, d, e, f, g, h, i]: Homography, { x, y }: Point): Point {
+export function mapPoint([a, b, c, d, e, f, g, h, i]: Homography, { x, y }: Point): Point {
   const w = g * x + h * y + i
   return { x: (a * x + b * y + c) / w, y: (d * x + e * y + f) / w }
 }
@@ -65,7 +65,7 @@ export function mapBox(map: Homography, { left, top, width, height }: WordBox): 
     { x: right, y: top },
     { x: left, y: bottom },
     { x: right, y: bottom },
-  ].map((corner) => apply(map, corner))
+  ].map((corner) => mapPoint(map, corner))
   const [xs, ys] = [corners.map(({ x }) => x), corners.map(({ y }) => y)]
   const [minX, minY] = [Math.min(...xs), Math.min(...ys)]
   return { left: minX, top: minY, width: Math.max(...xs) - minX, height: Math.max(...ys) - minY }

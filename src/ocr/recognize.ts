@@ -3,12 +3,12 @@ import type { ReadPage } from '../ports/document-reader.ts'
 import type { OcrEngine, OcrQuality, OcrText, PageImage } from '../ports/ocr-engine.ts'
 import { addFurtherPasses } from './further-passes.ts'
 import {
-  apply,
   chain,
   fromUnitSquare,
   type Homography,
   identity,
   mapBox,
+  mapPoint,
   type Point,
   rotation,
   scaling,
@@ -151,7 +151,10 @@ function toResult({ text, confidence, words }: OcrText, page: PreparedPage, toPa
   const toFractions = chain(map, scaling(1 / width, 1 / height))
   const pageWords = words.map(({ text: word, confidence: sure, box }) => ({ text: word, confidence: sure, box: mapBox(toFractions, box) }))
   // The direction of a level line in the middle.
-  const [from, to] = [apply(map, { x: page.width / 2, y: page.height / 2 }), apply(map, { x: page.width / 2 + 1, y: page.height / 2 })]
+  const [from, to] = [
+    mapPoint(map, { x: page.width / 2, y: page.height / 2 }),
+    mapPoint(map, { x: page.width / 2 + 1, y: page.height / 2 }),
+  ]
   const degrees = (Math.atan2(to.y - from.y, to.x - from.x) * 180) / Math.PI
   return { text, confidence, words: pageWords, angle: normalizeAngle(degrees + lineDirection(words)) }
 }

@@ -61,7 +61,7 @@ export async function runWorker(config: Config, run: WorkerRun): Promise<void> {
       run.onForcedExit(() => started.releaseNow())
       const health = await run.openHealth(app, () => signal.aborted)
       log.info({ worker: started.name, queues: config.worker.queues, health: health?.url }, 'working')
-      const end = await Promise.race([aborted(signal), started.reachedMaxJobs, started.outdated, ...(once ? [started.idle()] : [])])
+      const end = await Promise.race([waitForAbort(signal), started.reachedMaxJobs, started.outdated, ...(once ? [started.idle()] : [])])
       await started.stop(config.worker.shutdown_timeout)
       await health?.close()
       if (end instanceof NewerSchema) throw end
@@ -84,7 +84,8 @@ export async function withApp(
   }
 }
 
-export const aborted = (signal: AbortSignal): Promise<unknown> =>
+/** Resolves when `signal` has aborted. */
+export const waitForAbort = (signal: AbortSignal): Promise<unknown> =>
   new Promise((resolve) => (signal.aborted ? resolve(null) : signal.addEventListener('abort', resolve, { once: true })))
 
 function logRunningJobs(log: Log, worker: Worker): void {

@@ -2,7 +2,7 @@
 import { NewerSchema } from '../db/migrate.ts'
 import { killOwnGroup, lowerPriority, startWatchdog } from '../extract/process/start-watchdog.ts'
 import { openLog } from '../log/log.ts'
-import { aborted, runningJobs, startConfigured, type Worker, withApp } from './run.ts'
+import { runningJobs, startConfigured, type Worker, waitForAbort, withApp } from './run.ts'
 import { type Heartbeat, heartbeatIntervalMs, type ToWorker } from './supervisor.ts'
 
 /** Scheduling priority below the server's and above that of readers: requests do not wait for jobs. */
@@ -46,7 +46,7 @@ export async function runSupervised(signal: AbortSignal): Promise<void> {
       if (anyStop.aborted) return
       worker = await startConfigured(app)
       app.log.info({ worker: worker.name, queues: config.worker.queues }, 'working')
-      const end = await Promise.race([aborted(anyStop), worker.outdated])
+      const end = await Promise.race([waitForAbort(anyStop), worker.outdated])
       await worker.stop(stopTimeoutMs ?? config.server.shutdown_timeout)
       if (end instanceof NewerSchema) throw end
     })

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { engines } from '../../src/ocr/engines/registry.ts'
-import { apply, chain, type Homography, invert, mapBox, rotation, scaling, translation } from '../../src/ocr/homography.ts'
+import { chain, type Homography, invert, mapBox, mapPoint, rotation, scaling, translation } from '../../src/ocr/homography.ts'
 import { findOcr } from '../../src/ocr/languages.ts'
 import { recognizePage } from '../../src/ocr/recognize.ts'
 import { findTesseract } from '../../src/ocr/tesseract-program.ts'
@@ -65,13 +65,13 @@ describe('homographies', () => {
   const tilt: Homography = [1.1, 0.2, 30, -0.1, 0.9, 12, 0.0002, 0.0001, 1]
 
   test('the inverse maps back to the point', () => {
-    const { x, y } = apply(invert(tilt), apply(tilt, { x: 120, y: 340 }))
+    const { x, y } = mapPoint(invert(tilt), mapPoint(tilt, { x: 120, y: 340 }))
     expect([x, y]).toEqual([expect.closeTo(120, 6), expect.closeTo(340, 6)])
   })
 
   test('a chain applies one after the other', () => {
     const map = chain(chain(scaling(2, 2), rotation(90)), translation(100, 0))
-    const { x, y } = apply(map, { x: 10, y: 20 })
+    const { x, y } = mapPoint(map, { x: 10, y: 20 })
     expect([x, y]).toEqual([expect.closeTo(60, 6), expect.closeTo(20, 6)])
   })
 

@@ -4,7 +4,7 @@ import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { useHome } from '../../config/environment.ts'
-import { nameOf } from '../../db/embedded/account.ts'
+import { findAccountName } from '../../db/embedded/account.ts'
 import { ConfigError } from '../../errors.ts'
 
 /**
@@ -15,7 +15,7 @@ export async function actAsOwner(dataDir: string): Promise<string | null> {
   const folder = statSync(dataDir, { throwIfNoEntry: false })
   if (!folder || folder.uid === 0) return null
   const { uid, gid } = folder
-  const name = await nameOf(uid)
+  const name = await findAccountName(uid)
   const filesUid = statSync(join(dataDir, 'files'), { throwIfNoEntry: false })?.uid
   if (name === undefined) {
     // A mount of a container, whose user is unknown to the host. PostgreSQL cannot create a database as a user without a name.
@@ -24,7 +24,7 @@ export async function actAsOwner(dataDir: string): Promise<string | null> {
   } else {
     if (filesUid !== undefined && filesUid !== uid)
       throw new ConfigError([
-        `${dataDir} belongs to user "${name}", but ${join(dataDir, 'files')} to ${(await nameOf(filesUid)) ?? filesUid}; ` +
+        `${dataDir} belongs to user "${name}", but ${join(dataDir, 'files')} to ${(await findAccountName(filesUid)) ?? filesUid}; ` +
           `fix: chown -R ${name}: ${dataDir}   (chown root: ${dataDir} where the server runs as root)`,
       ])
     // Missing in the types of Node.

@@ -78,13 +78,13 @@ export async function databaseAccount(dataDir: string): Promise<Account | undefi
 async function checkOwner(dataDir: string, database: { uid: number } | undefined): Promise<void> {
   const uid = process.getuid?.() ?? 0
   if (database && database.uid !== uid) {
-    const [owner, name] = await Promise.all([database.uid, uid].map(async (id) => (await nameOf(id)) ?? String(id)))
+    const [owner, name] = await Promise.all([database.uid, uid].map(async (id) => (await findAccountName(id)) ?? String(id)))
     const isOwnFolder = (await stat(dataDir)).uid === uid
     throw new ConfigError([
       describeForeign(join(dataDir, 'postgres'), owner!, isOwnFolder ? `as root: chown -R ${name}: ${shellWord(dataDir)}` : undefined),
     ])
   }
-  if (!database && !(await nameOf(uid)))
+  if (!database && !(await findAccountName(uid)))
     throw new ConfigError([
       `user ${uid} has no name on this system, and PostgreSQL needs one: add a line to /etc/passwd, or set DATABASE_URL`,
     ])
@@ -96,14 +96,14 @@ export async function findForeignOwner(folder: string): Promise<string | null> {
   if (uid === undefined) return null
   return access(folder, constants.X_OK).then(
     () => null,
-    async () => (await nameOf(uid)) ?? String(uid),
+    async () => (await findAccountName(uid)) ?? String(uid),
   )
 }
 
 const describeForeign = (path: string, owner: string, fix = 'sudo dms COMMAND'): string => `${path} belongs to user "${owner}"; fix: ${fix}`
 
 /** Returns the name of a user; undefined if the system has none. Reads /etc/passwd first: starting a program takes longer than the rest of a join. */
-export async function nameOf(uid: number): Promise<string | undefined> {
+export async function findAccountName(uid: number): Promise<string | undefined> {
   const lines = (await readFile('/etc/passwd', 'utf8').catch(() => '')).split('\n').map((line) => line.split(':'))
   const name = lines.find((fields) => fields[2] === String(uid))?.[0]
   if (name) return name
@@ -116,13 +116,13 @@ export async function nameOf(uid: number): Promise<string | undefined> {
 async function ownerOf(database: { uid: number; gid: number } | undefined): Promise<Account | undefined> {
   if (!database || database.uid === 0) return undefined
   const { uid, gid } = database
-  return { name: (await nameOf(uid)) ?? String(uid), uid, gid }
+  return { name: (await findAccountName(uid)) ?? String(uid), uid, gid }
 }
 
 /** Returns the owner if it has a name, which initdb needs. The owner of a container's mount may have none. */
 async function namedOwnerOf(folder: string): Promise<Account | undefined> {
   const { uid, gid } = await stat(folder)
-  const name = uid === 0 ? undefined : await nameOf(uid)
+  const name = uid === 0 ? undefined : await findAccountName(uid)
   return name ? { name, uid, gid } : undefined
 }
 

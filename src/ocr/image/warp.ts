@@ -1,5 +1,5 @@
 /** Pictures of pages turned and straightened. */
-import { apply, chain, type Homography, invert, rotation, translation } from '../homography.ts'
+import { chain, type Homography, invert, mapPoint, rotation, translation } from '../homography.ts'
 import type { GrayImage } from './illumination.ts'
 
 /** An image made from another one, and the map from its pixels to those of the other. */
@@ -10,7 +10,7 @@ export interface Warped extends GrayImage {
 /** Returns the page with level lines, on a sheet that is large enough for its corners. `degrees`: by which the lines are turned clockwise. */
 export function level(image: GrayImage, degrees: number): Warped {
   const centered = chain(translation(-image.width / 2, -image.height / 2), rotation(-degrees))
-  const corners = [0, image.width].flatMap((x) => [0, image.height].map((y) => apply(centered, { x, y })))
+  const corners = [0, image.width].flatMap((x) => [0, image.height].map((y) => mapPoint(centered, { x, y })))
   const width = Math.ceil(2 * Math.max(...corners.map(({ x }) => x)))
   const height = Math.ceil(2 * Math.max(...corners.map(({ y }) => y)))
   return warp(image, invert(chain(centered, translation(width / 2, height / 2))), { width, height })

@@ -54,7 +54,7 @@ export async function withMeilisearch(
 async function load({ db, config, log }: App, ownTime: () => Promise<number>, usedTime: () => Promise<number>): Promise<void> {
   const { url, api_key: apiKey, index, timeout, batch_size: batchSize } = config.search
   const [start, ownBefore, before] = [performance.now(), await ownTime(), await usedTime()]
-  const server = openServer({ url, apiKey, timeout, maxResults: config.limits.search_max_results, log })
+  const server = openServer({ url, apiKey, timeoutMs: timeout, maxResults: config.limits.search_max_results, log })
   const next = await startRebuild({ db, server, batchSize }, index)
   const documents = await db.selectFrom('documents').select('id').orderBy('id').execute()
   for (let from = 0; from < documents.length; from += batchSize) await next.put(documents.slice(from, from + batchSize).map(({ id }) => id))

@@ -73,9 +73,9 @@ export async function withOpenSearch(
 async function load({ db, config: { search }, log }: App, cluster: string, usedTime: () => Promise<number>): Promise<void> {
   const [start, before] = [performance.now(), await usedTime()]
   const engine = openOpenSearch({
-    ...{ urls: search.opensearch_urls, username: '', password: '', caFile: '', timeout: search.opensearch_timeout, log, db },
+    ...{ urls: search.opensearch_urls, username: '', password: '', caFile: '', timeoutMs: search.opensearch_timeout, log, db },
     ...{ index: search.opensearch_index, batchSize: search.batch_size, mayCreate: async () => false },
-    ...{ shards: search.opensearch_shards, replicas: 0, refreshInterval: search.opensearch_refresh_interval },
+    ...{ shards: search.opensearch_shards, replicas: 0, refreshIntervalMs: search.opensearch_refresh_interval },
   })
   const next = await engine.rebuild()
   const documents = await db.selectFrom('documents').select('id').orderBy('id').execute()

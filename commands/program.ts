@@ -179,8 +179,8 @@ function inherit(parent: Command): void {
 
 /** The command did not end after --timeout. Closing its resources may hang as well. */
 class CommandTimeout extends Failure {
-  constructor(timeout: number) {
-    super('UNAVAILABLE', `--timeout of ${timeout / 1000} s has passed`)
+  constructor(timeoutMs: number) {
+    super('UNAVAILABLE', `--timeout of ${timeoutMs / 1000} s has passed`)
   }
 }
 

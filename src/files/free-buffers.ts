@@ -33,13 +33,13 @@ export function openCollector(): (bytes: number) => void {
 
 /**
  * Returns a function to call after each download. Its native objects become old, and V8 frees them only after a hundred megabytes.
- * A collection of the whole heap, every `interval` downloads, takes 20 ms.
+ * A collection of the whole heap, every `downloadCount` downloads, takes 20 ms.
  */
-export function openDownloadCollector(interval: number): () => void {
+export function openDownloadCollector(downloadCount: number): () => void {
   const collect = exposeCollector()
   let count = 0
   return () => {
-    if (++count < interval) return
+    if (++count < downloadCount) return
     count = 0
     collect({ type: 'major' })
   }

@@ -12,7 +12,7 @@ import { hasS3Server } from '../support/servers/s3-server.ts'
 
 const url = process.env.OPENSEARCH_URL ?? ''
 const timeout = 1_800_000
-const timeoutMs = 120_000
+const waitTimeoutMs = 120_000
 /** Documents that are acknowledged before and after each kill. */
 const between = 8
 /** Default limits.comments_per_minute, and max_views of the link. */
@@ -53,7 +53,7 @@ describe.skipIf(url === '')(`A fleet${url === '' ? ' (skipped: OPENSEARCH_URL na
       const stop = new AbortController()
       const load = mixedLoad(caller, ledger, { signal: stop.signal, concurrency: 4, size: 300_000 })
       const untilMore = async () => {
-        const end = performance.now() + timeoutMs
+        const end = performance.now() + waitTimeoutMs
         for (const goal = ledger.acknowledged + between; ledger.acknowledged < goal && performance.now() < end; ) await sleep(50)
       }
       await untilMore()
@@ -99,16 +99,16 @@ describe.skipIf(url === '')(`A fleet${url === '' ? ' (skipped: OPENSEARCH_URL na
       const source = { name: 'due', type: 'webdav', url: share.url, sync_interval: 86_400 }
       const { id: sourceId } = bodyOf<{ id: string }>(await caller.call('POST', '/api/sources', caller.json(source)))
       const syncs = async () => (await place.query(`select id from source_syncs where source_id = '${sourceId}'`)).length
-      await expect.poll(syncs, { timeout: timeoutMs, interval: 500 }).toBe(1)
+      await expect.poll(syncs, { timeout: waitTimeoutMs, interval: 500 }).toBe(1)
       await expect.poll(async () => bodyOf<{ status: string }>(await caller.call('GET', `/api/sources/${sourceId}`)).status).toBe('active')
       await place.query(`update sources set next_sync = now() where id = '${sourceId}'`)
-      await expect.poll(syncs, { timeout: timeoutMs, interval: 500 }).toBe(2)
+      await expect.poll(syncs, { timeout: waitTimeoutMs, interval: 500 }).toBe(2)
 
       await events.waitFor([...ledger.uploads.keys()])
       const { received } = await events.stop()
       expect([...ledger.uploads.keys()].filter((id) => received.get(id) !== 1)).toEqual([])
 
-      const told = await trial.finish('one server and one worker', { timeoutMs, list: store.list })
+      const told = await trial.finish('one server and one worker', { timeoutMs: waitTimeoutMs, list: store.list })
       // What was on its way to the killed server has no answer, or 502 of the proxy.
       expect(told.problems.filter((problem) => !/^I11 .*: 502$/.test(problem))).toEqual([])
       expect(told).toMatchObject({ lost: 0, half: 0, duplicate: 0 })

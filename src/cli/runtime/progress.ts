@@ -88,9 +88,9 @@ function openSpeedometer(now: () => number): Measure {
   }
 }
 
-/** Prints the first state, the last state, and one state per `interval` ms. Infinity: prints only on print(). */
-function lines(format: Format, interval: number, write: Writer, now: () => number, measure: Measure): Progress {
-  const isSilent = interval === Number.POSITIVE_INFINITY
+/** Prints the first state, the last state, and one state per `intervalMs`. Infinity: prints only on print(). */
+function lines(format: Format, intervalMs: number, write: Writer, now: () => number, measure: Measure): Progress {
+  const isSilent = intervalMs === Number.POSITIVE_INFINITY
   let written = Number.NEGATIVE_INFINITY
   let waiting: ProgressState | null = null
   let last: ProgressState = { done: 0 }
@@ -104,7 +104,7 @@ function lines(format: Format, interval: number, write: Writer, now: () => numbe
       last = state
       measure(state)
       if (isSilent) return
-      if (now() - written >= interval) put(state)
+      if (now() - written >= intervalMs) put(state)
       else waiting = state
     },
     clear() {},

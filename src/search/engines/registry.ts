@@ -25,7 +25,7 @@ export const engines = {
     const { url, api_key, index, batch_size, timeout } = config.search
     const maxResults = config.limits.search_max_results
     const postgres = openPostgres(db, { prepared: database.prepared })
-    const own = openMeilisearch({ url, apiKey: api_key, index, batchSize: batch_size, timeout, maxResults, db, postgres, log })
+    const own = openMeilisearch({ url, apiKey: api_key, index, batchSize: batch_size, timeoutMs: timeout, maxResults, db, postgres, log })
     return withEmbedded(own, postgres)
   },
   opensearch: async ({ config, db, database, log, wait }: EngineContext): Promise<SearchEngine> => {
@@ -37,11 +37,11 @@ export const engines = {
       username: config.search.opensearch_username,
       password: config.search.opensearch_password,
       caFile: config.search.opensearch_ca_file,
-      timeout: config.search.opensearch_timeout,
+      timeoutMs: config.search.opensearch_timeout,
       index: config.search.opensearch_index,
       shards: config.search.opensearch_shards,
       replicas: config.search.opensearch_replicas,
-      refreshInterval: config.search.opensearch_refresh_interval,
+      refreshIntervalMs: config.search.opensearch_refresh_interval,
       batchSize,
       // A reindex also empties the embedded index, which would become outdated.
       mayCreate: async () => keep_embedded || isEmpty(await postgres.status()),

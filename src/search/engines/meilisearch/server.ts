@@ -10,8 +10,8 @@ import { includesSettings, settings } from './settings.ts'
 export interface ServerOptions {
   readonly url: string
   readonly apiKey: string
-  /** milliseconds per request */
-  readonly timeout: number
+  /** maximum time of a request */
+  readonly timeoutMs: number
   readonly maxResults: number
   readonly log: Log
 }
@@ -43,10 +43,10 @@ const taskTimeoutMs = 15 * 60_000
 /** Maximum number of enqueued tasks on the server before a new one. */
 const maxEnqueued = 100
 
-export function openServer({ url, apiKey, timeout, maxResults, log }: ServerOptions): Server {
+export function openServer({ url, apiKey, timeoutMs, maxResults, log }: ServerOptions): Server {
   // Compressed responses arrive in chunks, which Nagle's algorithm delays by 40 ms.
   const requestInit = { headers: { 'accept-encoding': 'identity' } }
-  const client = new Meilisearch({ host: url, timeout, requestInit, ...(apiKey === '' ? {} : { apiKey }) })
+  const client = new Meilisearch({ host: url, timeout: timeoutMs, requestInit, ...(apiKey === '' ? {} : { apiKey }) })
   let isVersionChecked = false
 
   const attempt = async <T>(call: () => Promise<T>): Promise<T> => {

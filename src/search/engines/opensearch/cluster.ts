@@ -12,8 +12,8 @@ export interface ClusterOptions {
   readonly password: string
   /** file with certificates of further authorities; '' for none */
   readonly caFile: string
-  /** milliseconds per search */
-  readonly timeout: number
+  /** maximum time of a search */
+  readonly timeoutMs: number
   readonly log: Log
   /** waits between attempts; tests replace it */
   readonly wait?: ((ms: number) => Promise<unknown>) | undefined
@@ -45,10 +45,10 @@ const retriedStatus = [429, 500, 502, 503, 504]
 /** Type of the error of a point in time that was lost with its node; its status is 404. */
 const lostPointInTime = 'search_context_missing_exception'
 
-export function openCluster({ urls, username, password, caFile, timeout, log, wait = sleep }: ClusterOptions): Cluster {
+export function openCluster({ urls, username, password, caFile, timeoutMs, log, wait = sleep }: ClusterOptions): Cluster {
   const client = new Client({
     nodes: [...urls],
-    requestTimeout: timeout,
+    requestTimeout: timeoutMs,
     // One attempt per node. The loop below waits between attempts.
     maxRetries: urls.length - 1,
     ...(username === '' ? {} : { auth: { username, password } }),
@@ -75,10 +75,10 @@ export function openCluster({ urls, username, password, caFile, timeout, log, wa
     const content = body === undefined ? {} : Array.isArray(body) ? { bulkBody: body } : { body: body as Record<string, unknown> }
     const isRead = method === 'GET' || path.includes('/_search')
     // No caller waits for the search any longer, but a node behind a proxy would not notice and continue.
-    const limits = path.endsWith('/_search') ? { cancel_after_time_interval: `${timeout}ms` } : {}
+    const limits = path.endsWith('/_search') ? { cancel_after_time_interval: `${timeoutMs}ms` } : {}
     const response = await client.transport.request(
       { method, path, ...content, querystring: { ...limits, ...query } },
-      isRead ? {} : { requestTimeout: Math.max(timeout, writeTimeoutMs) },
+      isRead ? {} : { requestTimeout: Math.max(timeoutMs, writeTimeoutMs) },
     )
     return response.body as T
   }

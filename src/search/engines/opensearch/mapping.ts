@@ -41,14 +41,14 @@ export const hasStemmer = (language: string): boolean => Object.hasOwn(stemmers,
 export interface IndexSettings {
   readonly shards: number
   readonly replicas: number
-  /** milliseconds after which a change is searchable */
-  readonly refreshInterval: number
+  /** time after which a change is searchable */
+  readonly refreshIntervalMs: number
 }
 
 /** Settings of an index that answers searches. */
-export const liveSettings = ({ replicas, refreshInterval }: IndexSettings) => ({
+export const liveSettings = ({ replicas, refreshIntervalMs }: IndexSettings) => ({
   number_of_replicas: replicas,
-  refresh_interval: `${refreshInterval}ms`,
+  refresh_interval: `${refreshIntervalMs}ms`,
 })
 
 /** Settings of an index that is being filled: one copy, no refresh. */

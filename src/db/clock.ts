@@ -35,6 +35,7 @@ export const isLiveServer = hasRecentHeartbeat(serverTimeoutSeconds)
  */
 export const afterMillisecond = (time: Date): Date => new Date(time.getTime() + 1)
 
+/** Returns the time of the database, which also advances within a transaction. */
 export async function databaseNow(db: Db): Promise<Date> {
   const { rows } = await sql<{ now: Date }>`select clock_timestamp() as now`.execute(db)
   return rows[0]!.now

@@ -5,6 +5,7 @@ import { formatSize } from '../config/values.ts'
 import { type CheckResult, ok, warn } from './doctor.ts'
 import { type LazyInstallation, reachDatabase } from './installation.ts'
 
+/** Checks the memory against the configuration, and the buffers of the embedded PostgreSQL against the size of its database. */
 export async function checkMemory(installation: LazyInstallation): Promise<CheckResult> {
   const { config } = installation.loaded
   const shortage = findMemoryShortage(config)

@@ -52,6 +52,7 @@ export function invert([a, b, c, d, e, f, g, h, i]: Homography): Homography {
   ]
 }
 
+/** Returns the place of a point after the transformation. */
 export function mapPoint([a, b, c, d, e, f, g, h, i]: Homography, { x, y }: Point): Point {
   const w = g * x + h * y + i
   return { x: (a * x + b * y + c) / w, y: (d * x + e * y + f) / w }

@@ -5,7 +5,7 @@ import { loadPrimary, loadStandby, type Position } from '../db/replica.ts'
 export interface ReplicaLag {
   /** Returns whether the replica has all commits older than database.max_lag. Starts to watch it: a later call may return true. */
   isFresh(): boolean
-  /** Returns the same without starting to watch the replica. */
+  /** Returns whether the replica has all commits older than database.max_lag, as far as is known. Does not start to watch it. */
   wasFresh(): boolean
   close(): void
 }
@@ -18,6 +18,7 @@ interface Observation extends Position {
 /** Time without reads after which the replica is not watched. */
 const idleMs = 10_000
 
+/** Opens the observation of a replica. Sends no query before the first isFresh(). */
 export function openReplicaLag(app: App, { reads, host }: App['replicas'][number]): ReplicaLag {
   const log = app.log.child({ replica: host })
   const maxLagMs = app.config.database.max_lag

@@ -17,6 +17,7 @@ export interface SteadyClock {
   hasStepped(): boolean
 }
 
+/** Starts to compare the clock of the database with the monotonic clock of this process. */
 export function watchClock(app: App): SteadyClock {
   let last: { timeMs: number; atMs: number } | null = null
   let steadySinceMs = app.monotonicMs()

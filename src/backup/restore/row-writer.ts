@@ -5,6 +5,7 @@ import { type Bytes, writeChunk } from '../byte-streams.ts'
 import { listTables, quoteIdentifier } from '../create/snapshot.ts'
 import { BackupDamaged, type Head } from '../manifest.ts'
 
+/** Writes rows of a backup to the tables of `client`. Ignores tables that this dms does not have. Throws BackupDamaged for an unknown column. */
 export function openRowWriter(client: PoolClient) {
   const ignored = new Set<string>()
   const counts = new Map<string, number>()

@@ -93,6 +93,7 @@ async function requestMany(trx: Trx, kind: Kind, condition: RawBuilder<unknown>,
   return rows.length
 }
 
+/** Publishes the state of renditions to the owners of their documents. `number`: that of the version. */
 export const publishStates = (
   trx: Trx,
   documents: readonly { id: string; owner_id: string; number: number }[],

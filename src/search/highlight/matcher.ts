@@ -24,6 +24,7 @@ interface Phrase {
   readonly term: number
 }
 
+/** Compiles the terms of a query. Leaves out negated terms. */
 export function compileMatcher({ terms, expansions }: MatcherOptions): Matcher {
   const words = new Map<string, number[]>()
   const phrases = new Map<string, Phrase[]>()

@@ -37,6 +37,7 @@ interface Use {
 /** Runs a request when it is its turn, and gives it `context.takeTurn` for later work. Throws RATE_LIMITED after ten seconds, or if too many wait. */
 export type RunInTurn = <T>(event: H3Event, route: Route, request: () => Promise<T>) => Promise<T>
 
+/** Opens the turns of all users on this server. They are not shared with other servers. */
 export function openTurns(): RunInTurn {
   const uses = new Map<string, Use>()
   const openTurn =

@@ -9,6 +9,7 @@ export const minKnownFiles = 20
 const isKnownRow = sql`f.outcome = 'stored' and f.document_id is not null and f.removed_at is null
   and not exists (select from documents d where d.id = f.document_id and d.deleted_at is not null)`
 
+/** Returns whether the file is a known file. isKnownRow is the condition in SQL. */
 export const isKnown = ({ outcome, document_id, removed_at, is_trashed }: ComparedFile): boolean =>
   outcome === 'stored' && document_id !== null && removed_at === null && !is_trashed
 

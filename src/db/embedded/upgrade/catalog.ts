@@ -99,6 +99,7 @@ export const listIndexes = (client: Client): Promise<{ name: string; table: stri
        and not exists (select from pg_constraint k where k.conindid = c.oid)`,
   )
 
+/** Returns the sequences with their last values, as setval() takes them. */
 export async function listSequences(client: Client): Promise<{ name: string; value: string; isCalled: boolean }[]> {
   const names = await select<{ name: string }>(
     client,

@@ -29,6 +29,7 @@ export interface PageTexts {
   close(): void
 }
 
+/** Reads texts with PDFium, and with PDF.js those of pages that PDFium cannot read. close() closes PDF.js only. */
 export function openPageTexts(source: ByteSource, { withPdfium, onPage }: PdfiumCalls): PageTexts {
   let fallback: Promise<PdfTextDocument> | undefined
   let isReadable = true

@@ -72,6 +72,7 @@ const maxAttempts = 5
 const retryWindowMs = 10_000
 const firstRetryDelayMs = 200
 
+/** Opens a client without a request. */
 export function openBucket(storage: Config['storage']): Bucket {
   const url = bucketUrl(storage)
   const { pool, signer } = openEndpoint(storage, url)

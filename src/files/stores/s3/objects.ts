@@ -32,6 +32,7 @@ export interface StoredObjects {
 const maxCachedPointers = 10_000
 const maxReadAttempts = 5
 
+/** Opens the objects below `prefix`, which ends with a slash or is empty. Sends no request. */
 export function openObjects(bucket: Bucket, prefix: string): StoredObjects {
   const smallKey = (address: string) => `${prefix}files/${checkAddress(address)}`
   const pointerKey = (address: string) => `${prefix}large/${checkAddress(address)}`

@@ -9,6 +9,7 @@ const outageRetrySecs = 30
 const removalWaitMs = 5000
 const retryableCodes = ['SlowDown', 'InternalError', 'ServiceUnavailable', 'RequestTimeout', 'RequestLimitExceeded', 'OperationAborted']
 
+/** Returns whether another attempt may succeed. */
 export const isRetryable = ({ status, code }: S3Error): boolean =>
   (status >= 500 && status !== 501) || status === 408 || status === 429 || retryableCodes.includes(code)
 

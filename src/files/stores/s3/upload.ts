@@ -42,6 +42,7 @@ const partsPerSize = 1000
 /** Time to complete an upload, per part. The server reads the list of parts and may copy them. */
 const completionMsPerPart = 100
 
+/** Returns the size of a part by its number, which begins with 1. */
 export const partBytes = (number: number): number => firstPartBytes * 2 ** Math.floor((number - 1) / partsPerSize)
 
 /** Uploads `source`. Throws AppError PAYLOAD_TOO_LARGE and STORAGE_UNAVAILABLE. A failure leaves nothing behind that could be found. */

@@ -43,6 +43,7 @@ const taskTimeoutMs = 15 * 60_000
 /** Maximum number of enqueued tasks on the server before a new one. */
 const maxEnqueued = 100
 
+/** Opens a client without a request. */
 export function openServer({ url, apiKey, timeoutMs, maxResults, log }: ServerOptions): Server {
   // Compressed responses arrive in chunks, which Nagle's algorithm delays by 40 ms.
   const requestInit = { headers: { 'accept-encoding': 'identity' } }

@@ -22,6 +22,7 @@ export interface CompiledClause {
 const isWordField = (field: SearchClause['field']): field is WordField =>
   field === 'any' || (textFields as readonly string[]).includes(field)
 
+/** Compiles a condition to a query with its scores and highlights. */
 export function compileClause(clause: SearchClause, options: MatchOptions): CompiledClause {
   const { field, type, value } = clause
   const base = { clause, isSuperset: false, score: [], terms: [], substrings: [] }

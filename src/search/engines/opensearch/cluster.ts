@@ -45,6 +45,7 @@ const retriedStatus = [429, 500, 502, 503, 504]
 /** Type of the error of a point in time that was lost with its node; its status is 404. */
 const lostPointInTime = 'search_context_missing_exception'
 
+/** Opens a client without a request. Throws ConfigError for an unusable `caFile`. */
 export function openCluster({ urls, username, password, caFile, timeoutMs, log, wait = sleep }: ClusterOptions): Cluster {
   const client = new Client({
     nodes: [...urls],

@@ -59,6 +59,7 @@ const keyword = { type: 'keyword', ignore_above: 8000 } as const
 const bag = { type: 'text', analyzer: 'words', search_analyzer: 'query', index_options: 'docs', norms: false } as const
 const words = { type: 'text', analyzer: 'words', search_analyzer: 'query', index_options: 'positions' } as const
 
+/** Returns the body of the request that creates an index. `settings` are added to those of the index. */
 export function indexBody({ shards }: IndexSettings, settings: object) {
   const languages = Object.entries(stemmers)
   return {

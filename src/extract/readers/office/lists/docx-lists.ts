@@ -96,6 +96,7 @@ export function followParagraphs(labels: ListLabels): LabelledParagraphs {
   }
 }
 
+/** Returns a function that numbers the paragraphs of a document, which it takes in their order. Both parts may be empty. */
 export function readListLabels(numberingXml: string, stylesXml: string): ListLabels {
   const { abstracts, lists } = readNumbering(numberingXml)
   const styles = readStyles(stylesXml)

@@ -1,5 +1,6 @@
 import { Argument, type Command } from 'commander'
 import { manual } from '../src/cli/output/manual.ts'
+import { rejectOutputFlags } from '../src/cli/output/output.ts'
 import { topics } from '../src/cli/output/topics.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 
@@ -20,6 +21,7 @@ export const completion = (cli: Cli, loadAll: () => Promise<Command>) =>
   })
     .addArgument(new Argument('<shell>').choices(['bash', 'zsh', 'fish', 'powershell']))
     .action(async (shell: keyof typeof scripts) => {
+      rejectOutputFlags(cli.options, 'the output is a shell script', [])
       const { buildCommandTree } = await import('../src/cli/output/command-tree.ts')
       cli.write((await scripts[shell]())(buildCommandTree(await loadAll()), Object.keys(topics)))
     })

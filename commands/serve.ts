@@ -1,6 +1,7 @@
 import { Option } from 'commander'
 import { parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
+import { rejectOutputFlags } from '../src/cli/output/output.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { loadServiceConfig, reloadLogLevel } from '../src/cli/runtime/installation.ts'
 import { ignoreStop } from '../src/cli/runtime/stop.ts'
@@ -40,6 +41,7 @@ export const serve = (cli: Cli) =>
     .option('--wait-for-db <duration>', 'time to wait for the database', '30s')
     .action(async (options: Options) => {
       cli.rejectRemote('serve')
+      rejectOutputFlags(cli.options, 'a server prints its log (--log-format) and errors only')
       const { runServer } = await import('../src/server/run.ts')
       const settings = {
         'server.host': options.host,

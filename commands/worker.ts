@@ -1,6 +1,7 @@
 import { Option } from 'commander'
 import { maxTimer, parseCount, parseDurationFlag } from '../src/cli/arguments/flag-values.ts'
 import { manual } from '../src/cli/output/manual.ts'
+import { rejectOutputFlags } from '../src/cli/output/output.ts'
 import type { Cli } from '../src/cli/runtime/context.ts'
 import { usage } from '../src/cli/runtime/exit.ts'
 import { loadServiceConfig, reloadLogLevel } from '../src/cli/runtime/installation.ts'
@@ -43,6 +44,7 @@ export const worker = (cli: Cli) =>
     .action(async (options: Options) => {
       if (options.supervised) return (await import('../src/worker/supervised.ts')).runSupervised(cli.serviceSignal)
       cli.rejectRemote('worker')
+      rejectOutputFlags(cli.options, 'a worker prints its log (--log-format) and errors only')
       const { name } = options
       const maxJobs = options.maxJobs === undefined ? undefined : parseCount('--max-jobs', options.maxJobs)
       if (name !== undefined && !/^[\w.@:-]{1,64}$/.test(name))

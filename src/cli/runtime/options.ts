@@ -102,6 +102,8 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
   const timeout = readFlag('timeout') ?? (env.DMS_TIMEOUT || undefined)
   const isQuiet = opts.quiet === true || flag(env, 'DMS_QUIET')
   const format = output === 'auto' ? (isTerminal ? 'table' : 'tsv') : output
+  const fields = readFlag('fields')
+  if (fields !== undefined && format === 'id') throw usage('--fields has no effect: -o id prints ids alone', 'omit it, or pass -o tsv')
   return {
     settings: { data_dir: readFlag('dataDir'), 'log.level': readFlag('logLevel'), 'log.format': readFlag('logFormat') },
     config: readFlag('config'),
@@ -113,10 +115,7 @@ export function readGlobalOptions(program: Command, terminal: Terminal): GlobalO
     formatFlag: outputFlag === undefined || outputFlag === 'auto' ? null : outputFlag,
     isJson: format === 'json' || format === 'jsonl',
     isHuman: isTerminal && output === 'auto',
-    fields:
-      readFlag('fields')
-        ?.split(',')
-        .map((name) => name.trim()) ?? null,
+    fields: fields?.split(',').map((name) => name.trim()) ?? null,
     header: typeof opts.header === 'boolean' ? opts.header : null,
     isInit: opts.init === true,
     isQuiet,

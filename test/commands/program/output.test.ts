@@ -263,6 +263,10 @@ test.each([
   ['users export', ['-o tsv', '-o id', '--fields email']],
   ['audit export', ['-o csv', '-o table', '--header']],
   ['events tail', ['-o csv', '--no-header']],
+  ['completion bash', ['-o csv', '-o json', '--fields name', '--header']],
+  ['serve', ['-o csv', '--fields name', '--no-header']],
+  ['worker --once', ['-o id', '--fields name']],
+  ['users list', ['-o id --fields email']],
   ['login https://dms.example.org --no-store', ['-o csv', '--fields token']],
 ])('2 for output flags that %s would ignore, before it does anything', async (line, flags) => {
   for (const flag of flags)

@@ -8,6 +8,20 @@ const shortEscapes: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r
 /** Replaces control characters by escapes: `\n`, `\t`, `\x1b`, `\u202e`. */
 export const escapeControls = (text: string): string => text.replace(unsafe, (char) => shortEscapes[char] ?? hexEscape(char.charCodeAt(0)))
 
+/** Characters of a word and of a whole text that shorten() leaves, at its beginning and at its end. */
+const shownOfWord = [400, 100] as const
+const shownOfText = [4000, 500] as const
+
+/** Cuts long words, such as a file that was passed in place of an id, and long texts, for an error message. */
+export const shorten = (text: string): string =>
+  cut(
+    text.replace(/\S{1001,}/g, (word) => cut(word, shownOfWord)),
+    shownOfText,
+  )
+
+const cut = (text: string, [first, last]: readonly [first: number, last: number]): string =>
+  text.length <= first + last ? text : `${text.slice(0, first)}…${text.slice(-last)}`
+
 /** Quotes a text for a POSIX shell. */
 export const quote = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`
 

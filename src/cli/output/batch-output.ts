@@ -1,4 +1,5 @@
 /** Output of a batch: one result per item, and a summary. */
+import { shorten } from '../../log/escape.ts'
 import type { Cli } from '../runtime/context.ts'
 import { type Column, columnsOf } from './output.ts'
 import { openResultStream, type StreamOptions } from './result-stream.ts'
@@ -70,5 +71,5 @@ export function startBatch(cli: Cli, command: string, { isDryRun = false, column
 /** Formats the error of an item. Errors of files begin with their path, which is the key. */
 function formatFailure({ key, error }: BatchItem): string {
   const message = error?.message ?? 'failed'
-  return message.startsWith(`${key}: `) ? message : `${key}: ${message}`
+  return message.startsWith(`${key}: `) ? message : shorten(`${key}: ${message}`)
 }

@@ -1,6 +1,6 @@
 /** Formatting of errors for standard error. */
 import { AppError, ConfigError, formatFileError } from '../../errors.ts'
-import { escapeControls, escapeControlsInJson } from '../../log/escape.ts'
+import { escapeControls, escapeControlsInJson, shorten } from '../../log/escape.ts'
 import { dms } from '../../log/fix.ts'
 import { type Exit, exitOf, exits, Failure } from '../runtime/exit.ts'
 
@@ -46,7 +46,9 @@ export function ownerHint(error: unknown, dataOwner: string | null): string | nu
 }
 
 /** Formats an error for people: one line per problem, then the fix. `isVerbose` adds the stack of unexpected errors. */
-export function formatErrorLines(error: unknown, { isVerbose = false } = {}): string[] {
+export const formatErrorLines = (error: unknown, { isVerbose = false } = {}): string[] => linesOf(error, isVerbose).map(shorten)
+
+function linesOf(error: unknown, isVerbose: boolean): string[] {
   const { request_id, fix } = error as { request_id?: unknown; fix?: unknown }
   const fixLines = typeof fix === 'string' ? [`         fix: ${escapeControls(fix)}`] : []
   if (error instanceof ConfigError) return [...error.problems.map((problem) => `error: ${escapeControls(problem)}`), ...fixLines]
@@ -72,7 +74,8 @@ export function formatErrorJson(error: unknown, now: Date): string {
     timestamp: now.toISOString(),
     request_id,
   }
-  return escapeControlsInJson(JSON.stringify({ error: body, exit_code: exits[exit][0] }))
+  const shortenTexts = (_: string, value: unknown) => (typeof value === 'string' ? shorten(value) : value)
+  return escapeControlsInJson(JSON.stringify({ error: body, exit_code: exits[exit][0] }, shortenTexts))
 }
 
 function errorMessage(error: unknown): string {

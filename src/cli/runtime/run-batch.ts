@@ -2,6 +2,7 @@
 import type { Client } from '../../client/client.ts'
 import { mapConcurrently } from '../../concurrency.ts'
 import { formatFileError } from '../../errors.ts'
+import { shorten } from '../../log/escape.ts'
 import { parseId } from '../arguments/ids.ts'
 import { describeMissingLabel } from '../arguments/labels.ts'
 import { describeMissingOwner } from '../arguments/users.ts'
@@ -182,7 +183,7 @@ export function toItemError(error: unknown): NonNullable<BatchItem['error']> {
   const limit = typeof details?.max_bytes === 'number' ? ` At most ${details.max_bytes} bytes.` : ''
   return {
     code: typeof code === 'string' ? code : exitOf(error),
-    message: `${validationIssues(error)[0]?.message ?? formatFileError(message)}${limit}`,
+    message: shorten(`${validationIssues(error)[0]?.message ?? formatFileError(message)}${limit}`),
   }
 }
 

@@ -114,6 +114,26 @@ test('78 for an invalid variable, also if its value names the command line, and 
   expect((await dms(['serve', '--port', '99999'], { env })).code).toBe(78)
 })
 
+test('an argument of 3 MB is cut in messages, but not the reason after it', async () => {
+  const { databaseUrl, dataDir } = await startApp()
+  const ask = (args: readonly string[], input = '') => dms(args, { input, env: { DATABASE_URL: databaseUrl, DMS_DATA_DIR: dataDir } })
+  const long = 'x'.repeat(3_000_000)
+  const messages = [
+    ['documents', 'get', long],
+    ['documents', 'get', long, '--json'],
+    ['documents', 'list', '--limit', long],
+    ['labels', 'create', 'a', '--color', 'x '.repeat(1_500_000)],
+    ['documents', 'lits', long],
+  ]
+  for (const args of messages) {
+    const { stderr } = await ask(args)
+    expect([args.slice(0, 2), stderr.length < 10_000]).toEqual([args.slice(0, 2), true])
+  }
+  const { code, stderr } = await ask(['documents', 'delete', '-', '-y'], long)
+  expect([code, stderr.length < 10_000]).toEqual([6, true])
+  expect(stderr).toMatch(/xxx…xxx.*": not an id\n$/)
+})
+
 test('78 for a log file and a certificate that the server cannot use', async () => {
   const { databaseUrl, dataDir } = await startApp()
   const file = join(dataDir, 'not-a-certificate')

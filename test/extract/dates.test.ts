@@ -238,6 +238,14 @@ test('dates of birth and of payment, periods and future dates are not the docume
   expect(dateOf('Ihr Schreiben vom 12. Februar 2024\nKöln, 3. März 2024', 'deu')).toBe('2024-03-03')
 })
 
+test('the day from which computers count time is the date of letters and labels only', () => {
+  expect(dateOf('the date on which it expires, as days after January 1, 1970')).toBe(null)
+  expect(dateOf('1970-01-01 00:00:00 UTC')).toBe(null)
+  expect(dateOf('days after January 1, 1970\n\nManual page of 3 March 2024')).toBe('2024-03-03')
+  expect(dateOf('Berlin, den 1. Januar 1970\n\nLiebe Ada,', 'deu')).toBe('1970-01-01')
+  expect(dateOf('Date: January 1, 1970')).toBe('1970-01-01')
+})
+
 test('ambiguous days and months are read by the language with less confidence, or by the other dates', () => {
   const found = (text: string, language: string) => findDate(text, language, today)
   const certain = found('Date: 25/04/2024', 'eng')

@@ -15,6 +15,8 @@ export const searchedLength = 4000
 /** Number of characters before a date that are searched for words about its meaning. */
 const contextLength = 48
 const minConfidence = 0.45
+/** Texts about computers count time from this day. */
+const epoch = '1970-01-01'
 
 const baseScores = { named: 0.62, iso: 0.6, numeric: 0.58, month: 0.32 } as const
 
@@ -88,6 +90,7 @@ function score(text: string, matches: readonly DateMatch[], index: number, patte
     (form === 'month' && monthWords.test(label)) ||
     (!isWeak && patterns.some(({ date }) => date.test(label)))
   const isLetter = placeBefore.test(before) && after.length <= 2 && (!isVersionLike || endsParagraph.test(text.slice(end)))
+  if (date === epoch && !isLabelled && !isLetter) return 0
   const isAlone = weekdayBefore.test(before.trimStart()) && after.length <= 8 && (previous?.end ?? 0) <= lineStart
   return (
     baseScores[form] +

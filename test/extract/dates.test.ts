@@ -98,6 +98,10 @@ test('letters in further languages have the date of their head', () => {
     ['kat', '24 დეკემბერი, 2024', '2024-12-24'],
     ['hin', '24 दिसंबर 2024', '2024-12-24'],
     ['ara', '24 ديسمبر 2024', '2024-12-24'],
+    ['ara', 'القاهرة، ٢٤ ديسمبر ٢٠٢٤', '2024-12-24'],
+    ['ara', 'التاريخ: ٢٤/١٢/٢٠٢٤', '2024-12-24'],
+    ['hin', '२४ दिसंबर २०२४', '2024-12-24'],
+    ['ben', '২৪ ডিসেম্বর ২০২৪', '2024-12-24'],
     ['heb', '24 בדצמבר 2024', '2024-12-24'],
     ['chi_sim', '合同\n本合同于2024年12月24日签订', '2024-12-24'],
     ['chi_tra', '中華民國113年12月24日', '2024-12-24'],
@@ -138,6 +142,10 @@ test('words and numbers that only look like dates of further languages are none'
     ['kor', '2027년 12월 24일'],
     ['swe', 'UPTIME 3 "augusti 2022"'],
     ['und', '24 foo 2024'],
+    ['tha', 'วันที่ 24/12/67'],
+    ['fas', 'تاریخ: 03/10/04'],
+    ['ara', 'التاريخ: ١٢/٠٥/١٤٤٥'],
+    ['ara', 'التاريخ: ١٢/٠٥/٤٥'],
   ]
   for (const [language, text] of none) expect([language, text, dateOf(text, language)]).toEqual([language, text, null])
 })
@@ -162,6 +170,8 @@ test('dates of birth and of payment and the ends of periods in further languages
     ['ron', 'Data scadenței: 24 decembrie 2024'],
     ['ell', 'Ημερομηνία λήξης: 24 Δεκεμβρίου 2024'],
     ['ind', 'Lahir: 24 Desember 1960'],
+    ['ara', 'تاريخ الميلاد: ٢٤ ديسمبر ١٩٦٠'],
+    ['ara', 'تاريخ الاستحقاق: ٢٤/١٢/٢٠٢٤'],
     ['chi_sim', '出生日期：1990年1月2日'],
     ['jpn', '支払期限：2024年12月24日'],
     ['kor', '생년월일: 1990년 1월 2일'],

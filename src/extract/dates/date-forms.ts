@@ -70,6 +70,9 @@ const forms = {
   numericMonth: new RegExp(`(?<=\\b(?:stand|as of)[\\s:(]{1,3})(0?[1-9]|1[0-2])[/.-](${year4})${to}`, 'gu'),
 } as const
 
+/** Languages whose texts often have years of another calendar: `67` is 2567 in Thai, the year 2024. */
+const otherCalendars = new Set(['ara', 'fas', 'pus', 'tha'])
+
 interface Options {
   /** Day that no date may exceed, YYYY-MM-DD. */
   readonly today: string
@@ -83,6 +86,7 @@ interface Options {
 export function findDates(text: string, { today, isMonthFirst, languages }: Options): DateMatch[] {
   const shownOrder = slashOrder(text)
   const order = shownOrder ?? (isMonthFirst ? 'month' : 'day')
+  const hasOtherCalendar = languages.some((code) => otherCalendars.has(code))
   const matches: DateMatch[] = []
   const add = (
     match: RegExpExecArray,
@@ -90,7 +94,7 @@ export function findDates(text: string, { today, isMonthFirst, languages }: Opti
     parts: readonly [string, number | string | null, number | string],
     { isAmbiguous = false, isVersionLike = false, hasForeignName = false } = {},
   ) => {
-    const date = toDate(parts, today)
+    const date = parts[0].length < 4 && hasOtherCalendar ? null : toDate(parts, today)
     const start = match.index
     const end = start + match[0].length
     if (date && !matches.some((other) => start < other.end && other.start < end))

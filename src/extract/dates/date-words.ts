@@ -152,6 +152,12 @@ const wordsByCode: Readonly<Record<string, Words>> = {
     until: 'fins_al fins_a',
     weak: 'des_de lliuram* període*',
   },
+  ara: {
+    date: 'تاريخ التاريخ بتاريخ تاريخ_الفاتورة',
+    other: 'الميلاد ميلاد مواليد الوفاة الاستحقاق استحقاق الانتهاء انتهاء ينتهي صالح* صلاحية',
+    until: 'حتى إلى',
+    weak: 'من منذ التسليم التوريد',
+  },
   jpn: {
     date: '日付 発行日 作成日 請求日 年月日',
     other: '生年月日 生まれ 誕生 死亡 期限 期日 有効 締切',

@@ -73,5 +73,3 @@ export function trackProtectedDocuments(app: App) {
     },
   }
 }
-
-export type ProtectedDocuments = ReturnType<typeof trackProtectedDocuments>

@@ -17,8 +17,6 @@ export interface HugeShareSize {
   textEvery: number
 }
 
-export type HugeShare = Awaited<ReturnType<typeof openHugeShare>>
-
 /** Opens one; `url` ends with a slash. The caller closes it. */
 export async function openHugeShare(size: HugeShareSize) {
   /** milliseconds before the first byte of each file */

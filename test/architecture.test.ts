@@ -25,7 +25,7 @@ const floors: readonly (readonly string[])[] = [
     'src/edit-distance.ts',
     'src/calendar.ts',
     'src/id.ts',
-    'src/flush-folder.ts',
+    'src/folders.ts',
     'src/unnamed-file.ts',
     'src/xml.ts',
     'src/json.ts',

@@ -3,7 +3,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { link, mkdir, readFile, rename, rm, unlink, writeFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
-import { flushFolder } from '../flush-folder.ts'
+import { flushFolder } from '../folders.ts'
 
 /** Returns the secret in the file. Creates a missing file with `bytes` random bytes in base64. */
 export async function readOrCreateSecret(path: string, bytes: number): Promise<string> {

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { link, mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { flushFolder } from '../flush-folder.ts'
+import { flushFolder } from '../folders.ts'
 import type { Markers } from '../ports/file-store.ts'
 
 export const folderMarkers = (folder: string): Markers => ({

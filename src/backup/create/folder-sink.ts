@@ -5,7 +5,7 @@ import { lstat, mkdir, open, readdir, readFile, rename, rm, rmdir, unlink, write
 import { dirname, join } from 'node:path'
 import { mapConcurrently } from '../../concurrency.ts'
 import { AppError } from '../../errors.ts'
-import { flushFolder } from '../../flush-folder.ts'
+import { flushFolder } from '../../folders.ts'
 import { addPath } from '../../missing-file.ts'
 import { type Bytes, coalesceChunks, readLines, tapSizes, teeHash } from '../byte-streams.ts'
 import { readFolderManifest } from '../folder-manifest.ts'

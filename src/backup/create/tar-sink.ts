@@ -4,7 +4,7 @@ import { type FileHandle, mkdir, open, rename, stat, unlink } from 'node:fs/prom
 import { dirname } from 'node:path'
 import type { Writable } from 'node:stream'
 import { AppError } from '../../errors.ts'
-import { flushFolder } from '../../flush-folder.ts'
+import { flushFolder } from '../../folders.ts'
 import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
 import { addPath, nullIfMissing } from '../../missing-file.ts'
 import { type Bytes, writeChunk } from '../byte-streams.ts'

@@ -1,8 +1,9 @@
 /** Export to a folder. A second export updates the files of the first. */
 import { createReadStream } from 'node:fs'
-import { mkdir, stat, unlink } from 'node:fs/promises'
+import { stat, unlink } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Client } from '../../client/client.ts'
+import { createFolder } from '../../folders.ts'
 import { hashStream } from '../../hash-stream.ts'
 import { dms } from '../../log/fix.ts'
 import type { BatchItem } from '../output/batch-output.ts'
@@ -34,7 +35,7 @@ const unknown = { size: null, sha256: null }
  */
 export async function lockExportFolder(cli: Cli, folder: string, timeoutMs: number): Promise<void> {
   try {
-    await mkdir(folder, { recursive: true })
+    await createFolder(folder)
     // In the folder itself: other users and hosts may export to it.
     await lockFolder(cli, join(folder, '.dms-export.lock'), folder, 'documents export', performance.now() + timeoutMs)
   } catch (error) {

@@ -1,6 +1,7 @@
 /** Downloads: file name, checksum and target path. */
-import { access, constants, mkdir, stat } from 'node:fs/promises'
+import { access, constants, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { createFolder } from '../../folders.ts'
 import type { Cli } from '../runtime/context.ts'
 import { unusablePath, usage } from '../runtime/exit.ts'
 import { copyChunks, type ExpectedContent, removeStaleParts, type SavedContent, verifyContent } from './save-file.ts'
@@ -16,7 +17,7 @@ export async function resolveDownloadTarget(to: string, count: number): Promise<
   const stats = await stat(to).catch(() => null)
   const isFile = !stats?.isDirectory() && !to.endsWith('/') && count === 1
   if (!isFile)
-    await mkdir(to, { recursive: true }).catch((error: Error) => {
+    await createFolder(to).catch((error: Error) => {
       throw unusablePath('--to', to, error)
     })
   const folder = isFile ? dirname(to) : to

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { shellWord } from '../../log/escape.ts'
 import { isAlive, pidNamespace } from '../../processes.ts'
 import { Failure } from './exit.ts'
-import { createFile, createFolder } from './owned-files.ts'
+import { createFile, createOwnedFolder } from './owned-files.ts'
 
 /** Age at which a lock belongs to a stopped process. */
 export const staleLockMs = 120_000
@@ -28,7 +28,7 @@ export async function acquireFileLock(
   { deadline, heldError, words = '', signal }: LockOptions,
 ): Promise<() => Promise<void>> {
   const owner = [hostname(), process.pid, `${pidNamespace}-${randomBytes(6).toString('hex')}`, words].join(' ').trimEnd()
-  await createFolder(dirname(lock))
+  await createOwnedFolder(dirname(lock))
   while (!(await tryLock(lock, owner))) {
     signal?.throwIfAborted()
     if (await removeStaleLock(lock)) continue

@@ -3,12 +3,13 @@
  * user's own dms could no longer read them.
  */
 import { constants } from 'node:fs'
-import { type FileHandle, mkdir, open, stat } from 'node:fs/promises'
+import { type FileHandle, open, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { createFolder } from '../../folders.ts'
 
 /** Creates a folder, with mode 0700, and those above it. */
-export async function createFolder(path: string): Promise<void> {
-  const first = await mkdir(path, { recursive: true, mode: 0o700 })
+export async function createOwnedFolder(path: string): Promise<void> {
+  const first = await createFolder(path, 0o700)
   if (first === undefined || !isRoot()) return
   for (let created = path; created.length >= first.length; created = dirname(created)) {
     const folder = await open(created, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW)

@@ -7,7 +7,7 @@ import { dirname, isAbsolute, join } from 'node:path'
 import { shellWord } from '../../log/escape.ts'
 import { Failure } from './exit.ts'
 import { acquireFileLock } from './file-lock.ts'
-import { createFile, createFolder } from './owned-files.ts'
+import { createFile, createOwnedFolder } from './owned-files.ts'
 
 /** Environment variables of this process. */
 export type Env = Readonly<Record<string, string | undefined>>
@@ -55,7 +55,7 @@ export async function readPrivateFile(
 
 /** Replaces a file atomically with mode 0600. Follows a symbolic link unless `isSecret`. */
 export async function writePrivateFile(path: string, text: string, { isSecret = false }: SecretOptions = {}): Promise<void> {
-  await createFolder(dirname(path))
+  await createOwnedFolder(dirname(path))
   const target = isSecret ? path : await realpath(path).catch(() => path)
   const temporary = `${target}.${randomBytes(6).toString('hex')}.tmp`
   const file = await createFile(temporary)

@@ -1,8 +1,8 @@
 /** Handling of a local file after its upload. */
-import { constants, copyFile, link, lstat, mkdir, open, realpath, stat, unlink } from 'node:fs/promises'
+import { constants, copyFile, link, lstat, open, realpath, stat, unlink } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { extensionOf } from '../../documents/file-names.ts'
-import { flushFolder } from '../../flush-folder.ts'
+import { createFolder, flushFolder } from '../../folders.ts'
 import { removeStaleParts, renameWithoutOverwrite, temporaryPath } from '../remote/save-file.ts'
 import { Failure, usage } from '../runtime/exit.ts'
 import type { FoundFile } from './find-files.ts'
@@ -93,7 +93,7 @@ async function rejectChanged({ path, size, mtimeNs, inode }: FoundFile): Promise
  * folders that got copies. Throws Failure CONFLICT if the file changes meanwhile.
  */
 async function move(file: FoundFile, to: string, copyFolders: Set<string>): Promise<void> {
-  await mkdir(dirname(to), { recursive: true })
+  await createFolder(dirname(to))
   const extension = extensionOf(basename(to))
   const stem = to.slice(0, to.length - extension.length)
   for (let number = 1; ; number++) {

@@ -5,7 +5,7 @@ import { appendFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { hashStream } from '../../hash-stream.ts'
 import { readTextLines } from '../../text-lines.ts'
-import { createFile, createFolder } from '../runtime/owned-files.ts'
+import { createFile, createOwnedFolder } from '../runtime/owned-files.ts'
 import { type Env, stateFolder } from '../runtime/private-file.ts'
 import type { FoundFile } from './find-files.ts'
 import { openFile } from './send.ts'
@@ -67,7 +67,7 @@ export async function openUploadCache(path: string, onWriteError: (error: Error)
 
 /** Creates the file and its folder if they do not exist. */
 async function create(path: string): Promise<void> {
-  await createFolder(dirname(path))
+  await createOwnedFolder(dirname(path))
   const file = await createFile(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'EEXIST') throw error
   })

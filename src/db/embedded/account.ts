@@ -1,11 +1,11 @@
 /** The data folder, and the account that PostgreSQL runs as. */
 
 import { execFile } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { access, chmod, constants, mkdir, readFile, realpath, stat } from 'node:fs/promises'
+import { access, chmod, constants, readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { ConfigError } from '../../errors.ts'
+import { createFolder } from '../../folders.ts'
 import { shellWord } from '../../log/escape.ts'
 
 const run = promisify(execFile)
@@ -34,29 +34,6 @@ export async function openDataDir(dataDir: string): Promise<string> {
   if (topCreated)
     for (let path = folder, top = dirname(await realpath(topCreated)); path !== top; path = dirname(path)) await chmod(path, mode)
   return folder
-}
-
-/**
- * Creates a folder and its missing parents. Returns the topmost folder that it created; undefined if the folder exists. mkdir() with `recursive` never
- * returns if a file system takes no folders, such as /proc.
- */
-async function createFolder(path: string, mode: number): Promise<string | undefined> {
-  const create = () =>
-    mkdir(path, mode).then(
-      () => path,
-      async (error: NodeJS.ErrnoException) => {
-        if (error.code !== 'EEXIST' || !(await stat(path)).isDirectory()) throw error
-        return undefined
-      },
-    )
-  try {
-    return await create()
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || existsSync(dirname(path))) throw error
-  }
-  const top = await createFolder(dirname(path), mode)
-  await create()
-  return top ?? path
 }
 
 /**

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { flushFolder } from '../../flush-folder.ts'
+import { flushFolder } from '../../folders.ts'
 
 /** Returns the folder of the cluster. */
 export const clusterFolder = (dataDir: string): string => join(dataDir, 'postgres')

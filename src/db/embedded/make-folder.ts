@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { flushFolder } from '../../flush-folder.ts'
+import { flushFolder } from '../../folders.ts'
 import { isAlive } from '../../processes.ts'
 
 /**

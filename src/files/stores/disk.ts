@@ -4,7 +4,7 @@ import { link, mkdir, readdir, readFile, rename, rm, stat, unlink } from 'node:f
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { shareNextRuns } from '../../concurrency.ts'
-import { flushFolder } from '../../flush-folder.ts'
+import { flushFolder } from '../../folders.ts'
 import { nullIfMissing } from '../../missing-file.ts'
 import { addressPattern, type DerivedFile, FileMissing, type FileStore } from '../../ports/file-store.ts'
 import { checkAddress, derivedFolder, derivedName, newGeneration, parseDerivedName, pathOf } from '../address.ts'

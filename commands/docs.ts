@@ -44,13 +44,18 @@ interface Flags {
 type CommandNode = import('../src/cli/output/command-tree.ts').CommandNode
 
 async function writePages(cli: Cli, program: Command, dir: string, extension: string, page: (word: CommandNode) => string): Promise<void> {
-  const [{ mkdir, writeFile }, { join }, { manPageName }, { flattenTree, buildCommandTree }] = await Promise.all([
-    import('node:fs/promises'),
-    import('node:path'),
-    import('../src/cli/output/man.ts'),
-    import('../src/cli/output/command-tree.ts'),
-  ])
-  await mkdir(dir, { recursive: true })
+  const [{ writeFile }, { join }, { createFolder }, { unusablePath }, { manPageName }, { flattenTree, buildCommandTree }] =
+    await Promise.all([
+      import('node:fs/promises'),
+      import('node:path'),
+      import('../src/folders.ts'),
+      import('../src/cli/runtime/exit.ts'),
+      import('../src/cli/output/man.ts'),
+      import('../src/cli/output/command-tree.ts'),
+    ])
+  await createFolder(dir).catch((error: Error) => {
+    throw unusablePath('--dir', dir, error)
+  })
   const written: { path: string }[] = []
   for (const word of flattenTree(buildCommandTree(program))) {
     const path = join(dir, `${manPageName(word)}.${extension}`)

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, statSync } from 'node:fs'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { Option } from 'commander'
@@ -13,6 +13,7 @@ import { openAuditDatabase } from '../../src/cli/runtime/installation.ts'
 import { writePrivateFile } from '../../src/cli/runtime/private-file.ts'
 import type { LoadedConfig } from '../../src/config/load.ts'
 import type { Config } from '../../src/config/schema.ts'
+import { createFolder } from '../../src/folders.ts'
 import { escapeControls, shellWord } from '../../src/log/escape.ts'
 import { readPackageFile } from '../../src/version.ts'
 
@@ -128,7 +129,9 @@ const init = (cli: Cli) =>
       const path = resolve(to ?? cli.options.config ?? (cli.env.DMS_CONFIG || defaultPath(cli)))
       if (statSync(path, { throwIfNoEntry: false })?.isDirectory()) throw usage(`${path} is a folder`, 'pass --to FILE')
       if (existsSync(path) && !force) throw new Failure('CONFLICT', `file ${path} exists`, { fix: 'pass --force to replace it' })
-      await mkdir(dirname(path), { recursive: true })
+      await createFolder(dirname(path)).catch((error: Error) => {
+        throw unusablePath('--to', path, error)
+      })
       const text = readPackageFile('config.example.toml')
       const secretFile = join(await findDataDir(cli), 'jwt_secret')
       const hasSecret = existsSync(secretFile)

@@ -5,7 +5,7 @@ import { lstat, mkdir, open, readdir, readFile, rename, rm, rmdir, unlink, write
 import { dirname, join } from 'node:path'
 import { mapConcurrently } from '../../concurrency.ts'
 import { AppError } from '../../errors.ts'
-import { flushFolder } from '../../folders.ts'
+import { createFolder, flushFolder } from '../../folders.ts'
 import { addPath } from '../../missing-file.ts'
 import { type Bytes, coalesceChunks, readLines, tapSizes, teeHash } from '../byte-streams.ts'
 import { readFolderManifest } from '../folder-manifest.ts'
@@ -36,7 +36,7 @@ export function folderSink(folder: string, concurrency: number): BackupSink {
     concurrency,
     async begin(head) {
       id = head.id
-      await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
+      await createFolder(folder, 0o700).catch((error: NodeJS.ErrnoException) => {
         throw error.code === 'EEXIST' ? new AppError('CONFLICT', { path: folder }, `${folder} is a file, not a folder`) : error
       })
       const earlier = await readFolderManifest(folder)

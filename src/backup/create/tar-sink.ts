@@ -1,10 +1,10 @@
 /** Destination of a backup, and its implementation as a tar archive in a file or a pipe. */
 import { existsSync } from 'node:fs'
-import { type FileHandle, mkdir, open, rename, stat, unlink } from 'node:fs/promises'
+import { type FileHandle, open, rename, stat, unlink } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import type { Writable } from 'node:stream'
 import { AppError } from '../../errors.ts'
-import { flushFolder } from '../../folders.ts'
+import { createFolder, flushFolder } from '../../folders.ts'
 import { tarEnd, tarHeader, tarPadding } from '../../http/tar-writer.ts'
 import { addPath, nullIfMissing } from '../../missing-file.ts'
 import { type Bytes, writeChunk } from '../byte-streams.ts'
@@ -55,7 +55,7 @@ export function fileSink(path: string): BackupSink {
     ...tar,
     async begin(head) {
       await assertAbsent(path)
-      await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+      await createFolder(dirname(path), 0o700)
       // Left over from a killed backup, or in use by another backup, which then fails when it finishes.
       await unlink(partial).catch(nullIfMissing)
       file = await open(partial, 'wx+', 0o600)

@@ -131,7 +131,7 @@ test('a job retains more than a thousand documents, and those that another trans
   expect(await retained()).toBe(1000)
   // Its row is unchanged so far.
   expect(await daysOf(asAda, id)).toBeNull()
-  await expect(asAdmin.users.delete(ada.id, { documents: 'delete' })).rejects.toMatchObject({ code: 'RETENTION', details: { count: 500 } })
+  await expect(asAdmin.users.delete(ada.id, { documents: 'delete' })).rejects.toMatchObject({ code: 'RETENTION', details: { count: 2501 } })
   await runJobs(['maintenance'])
   expect(await retained()).toBe(2501)
   expect(await daysOf(asAda, id)).toBe(30)

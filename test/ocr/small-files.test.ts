@@ -197,7 +197,11 @@ test('after a worker died during a group, the jobs of the group run alone', asyn
   for (const name of ['a', 'b', 'c']) await upload(asAda, `${name}.txt`, `text ${name}`)
   // The group of a worker that dies before it stores anything.
   const untilAborted = (signal?: AbortSignal) =>
-    new Promise<never>((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason), { once: true }))
+    new Promise<never>((_, reject) => {
+      // Aborted before the file was opened.
+      if (signal?.aborted) reject(signal.reason)
+      signal?.addEventListener('abort', () => reject(signal.reason), { once: true })
+    })
   const stuck = { ...app, reader: readerOf((_, signal) => untilAborted(signal)).reader }
   const dead = await startWorker(stuck, { queues: ['ocr'], concurrency: 1, name: 'dead/1' })
   await expect.poll(async () => (await jobsOf(app)).map(({ status }) => status)).toEqual(['processing', 'processing', 'processing'])

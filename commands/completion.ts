@@ -21,7 +21,7 @@ export const completion = (cli: Cli, loadAll: () => Promise<Command>) =>
   })
     .addArgument(new Argument('<shell>').choices(['bash', 'zsh', 'fish', 'powershell']))
     .action(async (shell: keyof typeof scripts) => {
-      rejectOutputFlags(cli.options, 'the output is a shell script', [])
+      rejectOutputFlags(cli.options, 'the output is a shell script')
       const { buildCommandTree } = await import('../src/cli/output/command-tree.ts')
       cli.write((await scripts[shell]())(buildCommandTree(await loadAll()), Object.keys(topics)))
     })

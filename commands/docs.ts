@@ -7,7 +7,7 @@ export const docs = (cli: Cli, loadAll: () => Promise<Command>): readonly Comman
   manual('man', {
     summary: 'Write a manual page for each command',
     examples: [['docs man --dir /usr/local/share/man/man1', 'then read it: man dms-sources-sync']],
-    exits: '0 written · 1 folder not writable · 2 --dir missing',
+    exits: '0 written · 1 folder not writable · 2 --dir missing, or its folder cannot be created',
   })
     .requiredOption('--dir <folder>', 'target folder; created if missing')
     .action(async ({ dir }: Flags) => {
@@ -21,7 +21,7 @@ export const docs = (cli: Cli, loadAll: () => Promise<Command>): readonly Comman
   manual('markdown', {
     summary: 'Write a Markdown page for each command',
     examples: [['docs markdown --dir site/commands', '']],
-    exits: '0 written · 1 folder not writable · 2 --dir missing',
+    exits: '0 written · 1 folder not writable · 2 --dir missing, or its folder cannot be created',
   })
     .requiredOption('--dir <folder>', 'target folder; created if missing')
     .action(async ({ dir }: Flags) => {

@@ -121,8 +121,10 @@ export function rejectUnknownFields(fields: readonly string[] | null, names: Rea
 export function rejectOutputFlags(flags: OutputFlags, output: string, formats: readonly Format[] = ['json', 'jsonl']): void {
   const ignored = findIgnoredFlag(flags, formats)
   if (ignored === null) return
-  const alternative = formats.includes('jsonl') ? ', or pass -o json' : formats.includes('json') ? '; to select fields, use jq' : ''
-  throw usage(`${ignored} has no effect: ${output}`, `omit it${alternative}`)
+  throw usage(
+    `${ignored} has no effect: ${output}`,
+    formats.includes('jsonl') ? 'omit it, or pass -o json' : 'omit it; to select fields, use jq',
+  )
 }
 
 function findIgnoredFlag({ formatFlag, fields, header, isJson }: OutputFlags, formats: readonly Format[]): string | null {

@@ -61,9 +61,9 @@ test('help shows docs man and docs markdown as they are typed', async () => {
     expect((await run(['docs', kind, '--help'])).stdout).toMatch(new RegExp(`^Usage: dms docs ${kind} \\[options\\]\n`))
 })
 
-test('2 without --dir, 1 for a folder that is not writable', async () => {
+test('2 without --dir, and for a folder that cannot be created', async () => {
   expect(await run(['docs', 'man'])).toMatchObject({ code: 2, stderr: expect.stringContaining('--dir') })
-  expect(await run(['docs', 'man', '--dir', '/dev/null/man'])).toMatchObject({ code: 1, stdout: '' })
+  expect(await run(['docs', 'man', '--dir', '/dev/null/man'])).toMatchObject({ code: 2, stdout: '' })
 })
 
 const hasGroff = hasProgram('groff')

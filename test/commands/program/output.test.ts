@@ -263,7 +263,7 @@ test.each([
   ['users export', ['-o tsv', '-o id', '--fields email']],
   ['audit export', ['-o csv', '-o table', '--header']],
   ['events tail', ['-o csv', '--no-header']],
-  ['completion bash', ['-o csv', '-o json', '--fields name', '--header']],
+  ['completion bash', ['-o csv', '--fields name', '--header']],
   ['serve', ['-o csv', '--fields name', '--no-header']],
   ['worker --once', ['-o id', '--fields name']],
   ['users list', ['-o id --fields email']],

@@ -96,9 +96,9 @@ export const restore = (cli: Cli) =>
       const { manifest, skipped, lost, disabledSources } = result
       const { created_at, files, bytes } = manifest
       const details = { backup: source.name, created_at, ...documentCounts(manifest), files, lost: lost.length, skipped: skipped.length }
-      const { runAudited } = await import('../src/cli/remote/local-client.ts')
+      const { tryAuditCommand } = await import('../src/cli/remote/local-client.ts')
       // Afterwards: the log is part of the backup.
-      await runAudited(installation.database, cli, { action: 'dms restore', details, isOptional: true }, async () => {})
+      await tryAuditCommand(installation.database, cli, { action: 'dms restore', details })
       if (lost.length + skipped.length > 0) cli.exit = 'PARTIAL'
       const notIndexed = flags.reindex ? await reindex(cli, settings).catch((error: unknown) => ({ error })) : undefined
       const current = lost.filter((version) => version.current).length

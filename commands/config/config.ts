@@ -108,8 +108,8 @@ function refuseRevealOnTerminal(cli: Cli, { reveal, yes }: { reveal?: boolean; y
 async function auditReveal(cli: Cli, { config }: LoadedConfig, action: string): Promise<void> {
   const database = await openAuditDatabase(cli, config, action)
   if (!database) return
-  const { runAudited } = await import('../../src/cli/remote/local-client.ts')
-  await runAudited(database, cli, { action, isOptional: true }, async () => {})
+  const { tryAuditCommand } = await import('../../src/cli/remote/local-client.ts')
+  await tryAuditCommand(database, cli, { action })
 }
 
 const init = (cli: Cli) =>

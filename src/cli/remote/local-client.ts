@@ -50,6 +50,15 @@ export async function auditCommand(
   await openAuditLog(app)([{ ...actor, at: new Date(), action, target, outcome, code: null, details, request_id: '' }])
 }
 
+type WarningUser = Pick<ShellUser, 'dataOwner'> & { warn(text: string): void }
+
+/** Writes an audit entry of a command. A log that cannot be written is only a warning; one that the schema does not have yet is none. */
+export const tryAuditCommand = (app: Pick<App, 'db'>, cli: WarningUser, entry: CommandEntry): Promise<void> =>
+  auditCommand(app, cli, entry).catch((error: Error & { code?: string }) => {
+    // undefined_table: the schema is older than the audit log.
+    if (error.code !== '42P01') cli.warn(`warning: not in the audit log: ${error.message}`)
+  })
+
 interface AuditedRun extends Omit<CommandEntry, 'outcome'> {
   /** a log that cannot be written is only a warning */
   readonly isOptional?: boolean
@@ -63,18 +72,13 @@ interface AuditedRun extends Omit<CommandEntry, 'outcome'> {
  */
 export async function runAudited<T>(
   app: Pick<App, 'db'>,
-  cli: Pick<ShellUser, 'dataOwner'> & { warn(text: string): void },
+  cli: WarningUser,
   { isOptional = false, counts, ...entry }: AuditedRun,
   work: () => Promise<T>,
 ): Promise<T> {
-  const warn = (error: Error & { code?: string }): void => {
-    // undefined_table: the schema is older than the audit log.
-    if (error.code !== '42P01') cli.warn(`warning: not in the audit log: ${error.message}`)
-  }
-  const started = auditCommand(app, cli, entry)
-  await (isOptional ? started.catch(warn) : started)
+  await (isOptional ? tryAuditCommand : auditCommand)(app, cli, entry)
   const end = (outcome: 'ok' | 'failed', more: object): Promise<void> =>
-    auditCommand(app, cli, { ...entry, details: { ...entry.details, ...counts?.(), ...more }, outcome }).catch(warn)
+    tryAuditCommand(app, cli, { ...entry, details: { ...entry.details, ...counts?.(), ...more }, outcome })
   try {
     const result = await work()
     if (counts) await end('ok', {})

@@ -56,8 +56,8 @@ export async function deleteUser(app: App, actor: Actor, id: string, removal: Re
 }
 
 /**
- * Destroys the documents of a user in batches if one is not enough: everybody waits for the audit log while a transaction appends its entries. First
- * refuses what cannot be deleted, and disables the user, who would upload meanwhile.
+ * Destroys the documents of a user in batches if there are more than `batchSize`: while a transaction appends its audit entries, all others wait for
+ * the log. First throws if a document cannot be destroyed, and disables the user, who could upload meanwhile.
  */
 async function destroyMany(app: App, actor: Actor, id: string): Promise<void> {
   const ids = await documents.listOwned(app.db, id)

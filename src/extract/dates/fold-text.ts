@@ -1,4 +1,4 @@
-/** Zeros of Arabic, Hindi and Bengali, whose years are mostly those of the Gregorian calendar. Persian and Thai digits write years of other ones. */
+/** The digit 0 in Arabic, Hindi and Bengali. Years in these digits are mostly Gregorian; those in Persian and Thai digits are not. */
 const zeros = ['٠', '०', '০'].map((zero) => zero.charCodeAt(0))
 const foldDigit = (digit: string): string =>
   String(zeros.map((zero) => digit.charCodeAt(0) - zero).find((value) => value >= 0 && value <= 9))

@@ -36,7 +36,7 @@ interface LocaleNames {
   readonly short: Months
   /** Beginnings of the full names, of three letters or more. */
   readonly prefixes: Months
-  /** Dates begin with the year, such as in Hungarian. */
+  /** Dates begin with the year, as in Hungarian. */
   readonly isYearFirst: boolean
 }
 

@@ -64,7 +64,8 @@ for (const reason of skipped) print(`skipped ${reason}`)
 // Repeats the problems at the end, where readers of a long log look.
 for (const problem of problems) print(`  ✗ ${problem}`)
 print(problems.length === 0 ? 'all as it should be' : `${problems.length} problems`)
-process.exitCode = problems.length === 0 ? 0 : 1
+// A fault that broke off may leave servers that listen: without an exit they keep this process alive.
+process.exit(problems.length === 0 ? 0 : 1)
 
 function show(): void {
   const table = new Table({

@@ -138,7 +138,7 @@ const adopt = (cli: Cli) =>
         import('../../src/cli/remote/local-client.ts'),
       ])
       const stores = await loadUsedStores(database.db, config)
-      const foreign = stores.filter(({ own, last }) => last !== own)
+      const foreign = stores.filter(({ isOwn }) => !isOwn)
       const locations = foreign.map(({ location }) => location)
       if (foreign.some(({ last }) => last !== null) && !yes)
         await confirm(cli.options, `Take over ${locations.join(' and ')}? dms will refuse the database that used it last.`)
@@ -147,8 +147,8 @@ const adopt = (cli: Cli) =>
         for (const { record } of foreign) await record()
       }
       if (foreign.length > 0) await runAudited(database, cli, { action: 'dms storage adopt', details }, recordAll)
-      const rows = stores.map(({ kind, location, own, last }) => ({
-        action: last === own ? 'unchanged' : 'adopted',
+      const rows = stores.map(({ kind, location, own, last, isOwn }) => ({
+        action: isOwn ? 'unchanged' : 'adopted',
         store: kind,
         location,
         previous: last,

@@ -11,6 +11,7 @@ import { folderMarkers } from '../../../src/files/folder-markers.ts'
 import type { Markers } from '../../../src/ports/file-store.ts'
 import { administer } from '../../support/administer.ts'
 import { dms, emptyPlace, folder, here, opened, type Place } from '../../support/places.ts'
+import { startServed } from '../../support/servers/served.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 
@@ -148,4 +149,23 @@ test('the record of another archive, which a restore replaced, and a store that 
   }
   await claimStore(app.db, readOnly, app.config)
   expect(existsSync(markerOf(original))).toBe(false)
+})
+
+test('the embedded database is the same one at its socket and after an upgrade of its cluster', async () => {
+  const { dataDir, remove } = await startServed({ env: { DMS_WORKER_EMBEDDED: 'false' } })
+  onTestFinished(remove)
+  const [, , , , socketFolder] = (await readFile(join(dataDir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n')
+  const place = { dataDir, databaseUrl: `postgres://dms@localhost/dms?host=${socketFolder}&port=5432` }
+  const marker = await readFile(markerOf(place), 'utf8')
+  expect(await here(place, ['documents', 'list'])).toMatchObject({ code: 0, stderr: '' })
+  expect(JSON.parse((await here(place, ['storage', 'adopt', '--json'])).stdout)).toMatchObject([{ action: 'unchanged' }])
+  expect(await readFile(markerOf(place), 'utf8')).toBe(marker)
+
+  const { app } = await opened(place)
+  const [storeId] = marker.split(' ')
+  await writeFile(markerOf(place), `${storeId} embedded:1/1\n`)
+  expect((await here(place, ['documents', 'list'])).code).toBe(78)
+  await claimStore(app.db, folderMarkers(join(dataDir, 'files')), { ...app.config, database: { ...app.config.database, url: '' } })
+  expect(await readFile(markerOf(place), 'utf8')).toBe(marker)
+  expect((await here(place, ['documents', 'list'])).code).toBe(0)
 })

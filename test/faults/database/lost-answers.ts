@@ -16,6 +16,7 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   // Starts the database for the relay: it survives a killed server.
   await (await installation.start()).kill()
   const relay = await openRelay(join(installation.folder, 'relay'), (await installation.connection()).host ?? '')
+  installation.atEnd(relay.close)
   const server = await installation.start({ env: { DATABASE_URL: `postgres://dms@localhost/dms?host=${relay.folder}&port=5432` } })
   const faultRun = await openFaultRun(installation)
   const { caller, expect, notes } = faultRun
@@ -38,7 +39,6 @@ async function run({ installation, isShort }: FaultContext): Promise<FaultResult
   notes.push(`${stored} of ${rounds} were committed; a second try with the same key made no second document`)
   const result = await faultRun.finish(`${rounds} COMMITs`)
   await server.kill()
-  relay.close()
   return result
 }
 

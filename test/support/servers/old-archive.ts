@@ -55,7 +55,7 @@ export async function createOldArchive(dataDir: string, options: { documents: nu
     const documents = await dms('documents', 'list', '--all', '-o', 'json')
     // By its URL, dms took the database for an external one.
     const marker = join(dataDir, 'files/.dms-database')
-    await writeFile(marker, (await readFile(marker, 'utf8')).replace(/ .*/, ' embedded'))
+    await writeFile(marker, (await readFile(marker, 'utf8')).replace(' ', ' embedded:'))
     return { documents }
   } finally {
     await old.release()

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { type IncomingMessage, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type Code, codes } from '../../errors.ts'
+import { joinSmallChunks } from './small-chunks.ts'
 
 /** Time for which the rest of a refused body is discarded. */
 const drainTimeoutMs = 30_000
@@ -19,9 +20,9 @@ export function tuneConnections(server: Server, handler: RequestListener, idleTi
   server.keepAliveTimeout = 65_000
   trackAnswers(server)
   closeIdleSockets(server, idleTimeoutMs)
-  server.prependListener('request', drainAfterAnswer)
+  server.prependListener('request', prepareBody)
   server.on('checkContinue', (request, response) => {
-    drainAfterAnswer(request, response)
+    prepareBody(request, response)
     // readChunks() sends the 100.
     void handler(request, response)
   })
@@ -81,6 +82,11 @@ function closeIdleSockets(server: Server, idleTimeoutMs: number): void {
     if (isHandled) socket.setTimeout(idleTimeoutMs)
     else socket.destroy()
   })
+}
+
+function prepareBody(request: IncomingMessage, response: ServerResponse): void {
+  joinSmallChunks(request)
+  drainAfterAnswer(request, response)
 }
 
 /** Reads the rest of the body after the answer. Closing at once would reset the connection of a client that still sends, and lose the answer. */

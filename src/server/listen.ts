@@ -10,7 +10,8 @@ import { type ListenOptions, listen as listenOnPort } from 'listhen'
 import { type KeyPair, readKeyPair } from '../certificates.ts'
 import type { Config } from '../config/schema.ts'
 import { ConfigError } from '../errors.ts'
-import { tuneConnections } from './http/connections.ts'
+import { openDrain, tuneConnections } from './http/connections.ts'
+import { handleInOrder } from './http/pipelined-requests.ts'
 import { describePortOwner } from './port-owner.ts'
 
 /** Duration of a turn of the event loop that did hardly anything. */
@@ -36,12 +37,13 @@ export interface RunningServer {
 export async function listen(h3: H3, config: Config, passedFd: number | null = null): Promise<RunningServer> {
   const handle = toNodeHandler(h3) as unknown as RequestListener
   let accepted: Promise<void> | null = null
-  const handler: RequestListener = (request, response) => {
+  const { handler, drain } = openDrain((request, response) => {
     if (accepted) void accepted.then(() => handle(request, response))
     else void handle(request, response)
-  }
-  const { server, url } = await openServer(handler, config, passedFd)
-  const drain = tuneConnections(server, handler, config.server.request_timeout)
+  })
+  const inOrder = handleInOrder(handler)
+  const { server, url } = await openServer(inOrder, config, passedFd)
+  tuneConnections(server, inOrder, config.server.request_timeout)
   const renewCertificate = async () => {
     const tls = loadTls(config)
     if (tls) (server as unknown as SecureServer).setSecureContext(tls)

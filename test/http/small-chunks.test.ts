@@ -1,5 +1,6 @@
-/** Bodies in many small chunks: what they occupy, and that they arrive whole. */
+/** Bodies and WebSocket messages in many small parts: their memory, and that bodies arrive whole. */
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
@@ -84,4 +85,35 @@ test('unfinished bodies in chunks of one byte occupy no multiple of their size w
     await sql`lock table users in access exclusive mode`.execute(trx)
     await sendUnfinished(server, '/api/labels', `authorization: Bearer ${token}\r\n`)
   })
+})
+
+test('unfinished WebSocket messages without a session in fragments of one byte occupy no multiple of their size', async () => {
+  const { url, said } = await startServe(await startApp(), smallHeap)
+  const { port, host } = new URL(url)
+  const handshake = `GET /ws HTTP/1.1\r\nhost: ${host}\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: ${randomBytes(16).toString('base64')}\r\n\r\n`
+  // Text, then its continuations, each of one byte with the mask 0.
+  const fragments = Buffer.concat([
+    Buffer.from([0x01, 0x81, 0, 0, 0, 0, 0x7b]),
+    ...Array.from({ length: 16_000 }, () => Buffer.from([0x00, 0x81, 0, 0, 0, 0, 0x20])),
+  ])
+  const sockets = Array.from({ length: 100 }, () => connect(Number(port), '127.0.0.1').on('error', () => {}))
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+  })
+  const closes = await Promise.all(
+    sockets.map(async (socket) => {
+      const received: Buffer[] = []
+      socket.on('data', (chunk: Buffer) => received.push(chunk))
+      socket.write(handshake)
+      await once(socket, 'data')
+      const closing = new Promise((resolve) => socket.once('close', resolve))
+      socket.write(fragments)
+      await closing
+      return Buffer.concat(received).includes(Buffer.from([0x88, 0x02, 0x03, 0xf0]))
+    }),
+  )
+  // Closed with 1008.
+  expect(closes.filter(Boolean)).toHaveLength(100)
+  expect((await fetch(new URL('/livez', url))).status).toBe(200)
+  expect(said).toEqual([expect.stringContaining('listening on')])
 })

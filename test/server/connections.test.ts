@@ -4,14 +4,16 @@ import { type AddressInfo, connect } from 'node:net'
 import { H3 } from 'h3'
 import { expect, onTestFinished, test } from 'vitest'
 import { loadConfig } from '../../src/config/load.ts'
-import { tuneConnections } from '../../src/server/http/connections.ts'
+import { openDrain, tuneConnections } from '../../src/server/http/connections.ts'
+import { handleInOrder } from '../../src/server/http/pipelined-requests.ts'
 import { listen } from '../../src/server/listen.ts'
 
 async function start(handler: (server: Server) => RequestListener, idleTimeoutMs = 50) {
   const server = createServer()
-  const listener = handler(server)
+  const { handler: tracked, drain } = openDrain(handler(server))
+  const listener = handleInOrder(tracked)
   server.on('request', listener)
-  const drain = tuneConnections(server, listener, idleTimeoutMs)
+  tuneConnections(server, listener, idleTimeoutMs)
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   onTestFinished(() => {

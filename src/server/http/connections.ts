@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { type IncomingMessage, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type Code, codes } from '../../errors.ts'
+import { currentAnswer, whenAnswered } from './pipelined-requests.ts'
 import { joinSmallChunks } from './small-chunks.ts'
 
 /** Time for which the rest of a refused body is discarded. */
@@ -11,14 +12,13 @@ const drainTimeoutMs = 30_000
 const malformedTimeoutMs = 1000
 
 /**
- * Configures the connections of a server. Uploads and handlers may take any time. A connection is closed if its client neither sends nor reads for
- * `idleTimeoutMs`. Returns a function that makes every further answer close its connection: a proxy then connects to another server.
+ * Configures the connections of a server whose requests are handled by `handler`. Uploads and handlers may take any time. A connection is closed if its
+ * client neither sends nor reads for `idleTimeoutMs`.
  */
-export function tuneConnections(server: Server, handler: RequestListener, idleTimeoutMs: number): () => void {
+export function tuneConnections(server: Server, handler: RequestListener, idleTimeoutMs: number): void {
   server.requestTimeout = 0
   server.headersTimeout = 20_000
   server.keepAliveTimeout = 65_000
-  trackAnswers(server)
   closeIdleSockets(server, idleTimeoutMs)
   server.prependListener('request', prepareBody)
   server.on('checkContinue', (request, response) => {
@@ -37,47 +37,31 @@ export function tuneConnections(server: Server, handler: RequestListener, idleTi
   })
   // node:http would refuse a request without Host with an empty body. findAmbiguity() refuses it.
   Object.assign(server, { requireHostHeader: false })
-  return openDrain(server)
 }
 
-function openDrain(server: Server): () => void {
+/** Wraps a handler. After `drain`, every further answer closes its connection: a proxy then connects to another server. */
+export function openDrain(handle: RequestListener): { handler: RequestListener; drain(): void } {
   const unanswered = new Set<ServerResponse>()
   let isDraining = false
-  const track = (_request: IncomingMessage, response: ServerResponse): void => {
-    if (isDraining) return void response.setHeader('connection', 'close')
-    unanswered.add(response)
-    response.once('close', () => unanswered.delete(response))
+  return {
+    handler(request, response) {
+      if (isDraining) response.setHeader('connection', 'close')
+      unanswered.add(response)
+      response.once('close', () => unanswered.delete(response))
+      return handle(request, response)
+    },
+    drain() {
+      isDraining = true
+      for (const response of unanswered) if (!response.headersSent) response.setHeader('connection', 'close')
+    },
   }
-  server.prependListener('request', track).prependListener('checkContinue', track)
-  return () => {
-    isDraining = true
-    for (const response of unanswered) if (!response.headersSent) response.setHeader('connection', 'close')
-  }
-}
-
-/** Requests of a connection whose answers are not complete. */
-const unanswered = new WeakMap<Duplex, Set<ServerResponse>>()
-
-function trackAnswers(server: Server): void {
-  const track = ({ socket }: IncomingMessage, response: ServerResponse): void => {
-    const responses = unanswered.get(socket) ?? new Set()
-    unanswered.set(socket, responses.add(response))
-    response.once('close', () => responses.delete(response))
-  }
-  server.prependListener('request', track).prependListener('checkContinue', track)
-}
-
-/** Waits until the earlier requests of a connection are answered. Their client takes the next answer for that of the first one. */
-export async function whenAnswered(connection: Duplex): Promise<void> {
-  const responses = [...(unanswered.get(connection) ?? [])]
-  await Promise.all(responses.map((response) => new Promise((resolve) => response.once('close', resolve))))
 }
 
 /** Closes connections without traffic, except those whose client waits for a handler: an import of thousands of users hashes for minutes. */
 function closeIdleSockets(server: Server, idleTimeoutMs: number): void {
   server.setTimeout(idleTimeoutMs, (socket) => {
-    const isWaiting = ({ req, writableLength }: ServerResponse) => req.complete && writableLength === 0
-    const isHandled = [...(unanswered.get(socket) ?? [])].some(isWaiting) && socket.writableLength === 0
+    const answer = currentAnswer(socket)
+    const isHandled = answer?.req.complete === true && answer.writableLength === 0 && socket.writableLength === 0
     // The timer of a socket runs once.
     if (isHandled) socket.setTimeout(idleTimeoutMs)
     else socket.destroy()
@@ -114,8 +98,11 @@ function drainAfterAnswer(request: IncomingMessage, response: ServerResponse): v
 const statuses: Readonly<Record<string, number>> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 }
 
 /** Answers a malformed request, which never reaches a route, with the common error body. */
-function answerMalformed(failure: Error & { code?: string }, socket: Duplex): void {
+async function answerMalformed(failure: Error & { code?: string }, socket: Duplex): Promise<void> {
   if (!socket.writable || failure.code === 'ECONNRESET') return void socket.destroy()
+  await whenAnswered(socket)
+  // The last answer has closed the connection.
+  if (!socket.writable) return
   const status = statuses[failure.code ?? ''] ?? 400
   if (status === 431) return void answerAndClose(socket, 'HEADERS_TOO_LARGE', {}, status)
   const issues = [{ path: '', message: `not a valid HTTP request (${STATUS_CODES[status]})` }]

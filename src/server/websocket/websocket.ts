@@ -14,7 +14,7 @@ import { AppError } from '../../errors.ts'
 import { channel, type EventType } from '../../events.ts'
 import { clientNetwork } from '../../http/rate-limit.ts'
 import { openForwardedIp } from '../http/client-ip.ts'
-import { whenAnswered } from '../http/connections.ts'
+import { whenAnswered } from '../http/pipelined-requests.ts'
 import type { ReplicaReads } from '../replica-reads.ts'
 import { type ServerHeartbeat, startServerHeartbeat } from '../server-heartbeat.ts'
 import { releaseOthers, releaseSlot, takeSlot } from './connection-slots.ts'
@@ -39,8 +39,11 @@ export interface WebSockets {
 }
 
 const path = '/ws'
-/** Maximum size of a message. */
-const maxPayloadBytes = 65_536
+/**
+ * Limits of a message: its size, its fragments, and the packets of a frame. A fragment or packet occupies about 200 bytes besides its content. The types
+ * of crossws lack the last two, which its copy of ws documents.
+ */
+const messageLimits = { maxPayload: 65_536, maxFragments: 64, maxBufferedChunks: 1024 }
 /** Time for clients to answer the close frame when the server stops. */
 const closeTimeoutMs = 2000
 /** Time between two queries for events whose NOTIFY may be lost. */
@@ -122,7 +125,7 @@ export async function openWebSockets(
 
   const adapter = crossws({
     idleTimeout: heartbeatIntervalMs / 1000,
-    serverOptions: { maxPayload: maxPayloadBytes, perMessageDeflate: false, clientTracking: false },
+    serverOptions: { ...messageLimits, perMessageDeflate: false, clientTracking: false },
     getNamespace: () => path,
     hooks: {
       open(peer) {

@@ -246,6 +246,13 @@ describe('messages', () => {
     [1002, 'a reserved opcode', frame(3, '{}')],
     [1007, 'text that is not UTF-8', frame(1, Buffer.from([0xff, 0xfe]))],
     [1008, 'a flood of empty messages', Buffer.concat(Array(1000).fill(frame(1, '')))],
+    [1008, 'a flood of pings', Buffer.concat(Array(1000).fill(frame(9, '')))],
+    [1008, 'a flood of pongs', Buffer.concat(Array(1000).fill(frame(10, '')))],
+    [
+      1008,
+      'a message in 65 fragments',
+      Buffer.concat([frame(1, '{', { isLast: false }), ...Array(64).fill(frame(0, ' ', { isLast: false }))]),
+    ],
   ])('closed with %i: %s', async (code, _what, bytes) => {
     const dms = await startLive({}, { servers: 1 })
     const socket = await openRaw(dms.urls[0] ?? '', ['sec-websocket-extensions: permessage-deflate'])

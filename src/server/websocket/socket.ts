@@ -44,6 +44,8 @@ export interface Socket {
   isSubscribed(type: EventType): boolean
   /** Handles a message of the client; null stands for a binary frame. */
   receive(text: string | null): void
+  /** Counts a ping or an unasked pong of the client. The library has answered the ping. */
+  onControlFrame(): void
   /** Sends an event if the client has subscribed to it and may see it. */
   offer(event: LiveEvent, text: () => string): void
   /** Replaces the user of the session. */
@@ -63,8 +65,11 @@ const maxBufferedBytes = 1_000_000
 const drainThresholdBytes = 256_000
 /** Maximum number of unhandled messages. */
 const maxUnhandled = 32
-/** Time for the client to answer a close frame. */
+/** Maximum number of pings and pongs in a second. */
+const maxControlFrames = 100
+/** Time for the client to answer a close frame, and time for one that sends too much. */
 const closeTimeoutMs = 5000
+const floodCloseTimeoutMs = 200
 
 /** Opens a socket on a connection. */
 export function openSocket(context: SocketContext, peer: Peer, ip: string): Socket {
@@ -79,6 +84,7 @@ export function openSocket(context: SocketContext, peer: Peer, ip: string): Sock
   /** Live events that wait for the end of a replay. */
   let replayBuffer: { texts: string[]; size: number } | null = null
   let unhandled = 0
+  let controlFrames = { since: 0, count: 0 }
   let handling = Promise.resolve()
 
   const send = (text: string) => {
@@ -95,11 +101,11 @@ export function openSocket(context: SocketContext, peer: Peer, ip: string): Sock
     slot = null
   }
 
-  const close = (code: number, reason: string) => {
+  const close = (code: number, reason: string, timeoutMs = closeTimeoutMs) => {
     if (isClosed) return
     release()
     peer.close(code, reason)
-    closeTimer = setTimeout(() => peer.terminate(), closeTimeoutMs)
+    closeTimer = setTimeout(() => peer.terminate(), timeoutMs)
   }
 
   const refuse = (code: Code, closeCode: number, message?: string) => {
@@ -198,7 +204,7 @@ export function openSocket(context: SocketContext, peer: Peer, ip: string): Sock
     isSubscribed: (type) => subscriptions.has(type),
     receive(text) {
       if (isClosed) return
-      if (++unhandled > maxUnhandled) return close(1008, 'too many messages at once')
+      if (++unhandled > maxUnhandled) return close(1008, 'too many messages at once', floodCloseTimeoutMs)
       // Handles messages in order: messages after a token belong to its user.
       handling = handling
         .then(() => handle(text))
@@ -206,6 +212,11 @@ export function openSocket(context: SocketContext, peer: Peer, ip: string): Sock
         .finally(() => {
           unhandled--
         })
+    },
+    onControlFrame() {
+      const now = performance.now()
+      if (now - controlFrames.since > 1000) controlFrames = { since: now, count: 0 }
+      if (++controlFrames.count > maxControlFrames) close(1008, 'too many pings', floodCloseTimeoutMs)
     },
     offer(event, text) {
       if (isClosed || !session || !subscriptions.has(event.type) || !isVisibleTo(event, session.actor)) return

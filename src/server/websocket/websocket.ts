@@ -133,6 +133,8 @@ export async function openWebSockets(
         sockets.set(peer, openSocket(context, peer, ip))
       },
       message: (peer, { rawData }) => sockets.get(peer)?.receive(typeof rawData === 'string' ? rawData : null),
+      ping: (peer) => sockets.get(peer)?.onControlFrame(),
+      pong: (peer) => sockets.get(peer)?.onControlFrame(),
       close(peer, { code }) {
         const socket = sockets.get(peer)
         const user_id = socket?.session?.actor.id

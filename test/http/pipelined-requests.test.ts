@@ -65,6 +65,20 @@ test('no request is handled behind one that closes the connection, is malformed,
   expect((await namesOf()).toSorted()).toEqual(['before', 'last', 'waiting'])
 })
 
+test('a connection whose waiting requests have more than 256 kB is closed before it has sent them all', async () => {
+  const { app, dial } = await startServer()
+  const socket = await dial()
+  socket.on('error', () => {})
+  await app.db.transaction().execute(async (trx) => {
+    await sql`lock table instance in access exclusive mode`.execute(trx)
+    const body = JSON.stringify({ username: 'a', password: 'x'.repeat(60_000) })
+    const login = request('POST /api/auth/login', { 'content-type': 'application/json' }, body)
+    const closed = new Promise((resolve) => socket.once('close', resolve))
+    socket.write(request('GET /readyz') + login.repeat(500))
+    await closed
+  })
+})
+
 test('a connection with thousands of requests in a row is closed; they occupy little memory and delay nobody', async () => {
   const dms = await startApp()
   const { url, said } = await startServe(dms, { NODE_OPTIONS: '--max-old-space-size=200' })
